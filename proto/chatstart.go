@@ -1,8 +1,9 @@
 package proto
 
-// ChatStart is the first line that zino writes to zino-chat, on a pipe: what the
-// interactive chat needs to begin. Lines are JSON objects; unknown keys are ignored.
-// ChatReady or ChatFailed follows; the end of the pipe means that zino has died.
+// ChatStart is the first line that zino writes to zino-chat, on file descriptor 3: what
+// the interactive chat needs to begin. Lines are JSON objects; unknown keys are ignored.
+// A ChatResult follows; the end of the file means that zino has died. If the descriptor is
+// a socket, zino-chat writes a ChatSession there for each session that it opens.
 type ChatStart struct {
 	// Type is "start".
 	Type string `json:"type"`
@@ -16,18 +17,25 @@ type ChatStart struct {
 	Base string `json:"base"`
 	// Root is the working directory of the tools.
 	Root string `json:"root"`
+	// RootGiven is whether the user named the root: a session of another directory goes on
+	// in it without a question.
+	RootGiven bool `json:"root_given,omitzero"`
 	// SessionID is the session to continue, an id or its beginning; empty: a new one.
 	SessionID string `json:"session_id"`
 	// Latest continues the session of the root that changed last.
 	Latest bool `json:"latest"`
 	// OnHangup is what the end of the terminal does to a turn: "leave" or "stop".
 	OnHangup string `json:"on_hangup"`
-	// Resume is the options that are needed to come back, for the last line.
-	Resume []string `json:"resume,omitzero"`
+	// Command is how the user called zino, for lines that name a command; empty: zino.
+	Command string `json:"command,omitzero"`
+	// Options are the options that are needed to come back to a session, as a shell reads
+	// them, each with a blank before it.
+	Options string `json:"options,omitzero"`
 	// Mode is the approval mode that the user chose: plan, ask, auto or yolo; empty: the
 	// one that the sandbox level derives.
 	Mode string `json:"mode,omitzero"`
-	// Request holds the fields that all messages have in common.
+	// Request holds the fields that all messages have in common. With its no_save zino
+	// removes the sessions when the chat ends: messages are sent without it.
 	Request Chat `json:"request"`
 	// Chat is the section [chat] of the configuration.
 	Chat ChatOptions `json:"chat"`
@@ -62,6 +70,8 @@ const (
 	TypeChatStart  = "start"
 	TypeChatReady  = "ready"
 	TypeChatFailed = "failed"
+	// TypeChatSession is the type of ChatSession.
+	TypeChatSession = "session"
 )
 
 // ChatResult is the line that follows ChatStart: the services are there, or not.
@@ -70,10 +80,24 @@ type ChatResult struct {
 	Type string `json:"type"`
 	// Socket is the path of the daemon's socket.
 	Socket string `json:"socket,omitzero"`
-	// Request replaces that of ChatStart: it has the caller's environment.
+	// Request has the caller's environment, cwd and umask, the id of the session to continue,
+	// and no_save if nothing can be stored.
 	Request *Chat `json:"request,omitzero"`
+	// Notes are lines to print.
+	Notes []string `json:"notes,omitzero"`
 	// Kind is the kind of the error.
 	Kind string `json:"kind,omitzero"`
 	// Message is the error.
 	Message string `json:"message,omitzero"`
+}
+
+// ChatSession is what zino-chat writes to zino when another session is opened. zino names
+// the session if zino-chat is killed.
+type ChatSession struct {
+	// Type is "session".
+	Type string `json:"type"`
+	// SessionID is the session's id; empty: the next message begins a new one.
+	SessionID string `json:"session_id"`
+	// New is whether zino-chat has made the session: with no_save zino removes it.
+	New bool `json:"new,omitzero"`
 }

@@ -242,6 +242,8 @@ type ExecutorCapabilities struct {
 	Executors map[string]Executor `json:"executors"`
 	// Timeout is the time limit of a run in seconds, 0 for none.
 	Timeout float64 `json:"timeout"`
+	// Sandbox is the level of confinement of requests that name none.
+	Sandbox Level `json:"sandbox,omitzero"`
 	// Sandboxes are the levels of confinement that this host offers.
 	Sandboxes []Level `json:"sandboxes,omitzero"`
 }

@@ -180,7 +180,10 @@ func (c *chat) describe(call *toolCall, f proto.ToolFinished, r result) finished
 		done.ok, done.summary = false, "interrupted"
 	case !r.OK:
 		first, rest, _ := strings.Cut(strings.TrimSpace(r.Error.Message), "\n")
-		done.ok, done.summary, done.body = false, safe(strings.Trim(r.Error.Code+": "+strings.TrimSpace(first), ": ")), c.outputRows(rest)
+		done.ok, done.summary, done.body = false, safe(r.Error.Code), c.outputRows(rest)
+		if first = strings.TrimSpace(first); first != "" {
+			done.summary += ": " + safe(first)
+		}
 	case r.Data.Job != "" && r.Data.Running:
 		done.summary = safe(r.Data.Job) + " running"
 	case r.Data.Interrupted:

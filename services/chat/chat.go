@@ -8,6 +8,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
@@ -37,8 +38,9 @@ type chat struct {
 	request  proto.Chat // what all messages have in common
 	client   *rpc.Client
 	methods  map[string]bool // of the daemon; nil: not known yet
+	early    []func()        // requests that were made before it could be reached
 	version  string          // of the daemon
-	persists bool            // the daemon outlives this program
+	lifetime string          // of the daemon's constellation
 
 	terminal *screen.Terminal
 	screen   *screen.Screen
@@ -80,22 +82,28 @@ type chat struct {
 	printed   kind             // of what was printed last
 	held      *strings.Builder // finished text that is not printed yet; nil: it is printed
 	focused   bool
-	focusing  bool      // the terminal reports its focus
-	leaving   time.Time // the first Ctrl-C at an empty prompt
-	escaped   time.Time // the first Esc at an empty prompt
-	reason    string    // how reasoning is shown
-	prefixed  bool      // the last key was Ctrl-X
-	answer    string    // the last one
-	files     []string  // below the root, for completion
-	listed    time.Time // when files was made
-	program   *program  // that has the terminal; nil: the chat has it
-	exit      *int      // the exit status, when the chat is to end
+	focusing  bool           // the terminal reports its focus
+	leaving   time.Time      // the first Ctrl-C at an empty prompt
+	escaped   time.Time      // the first Esc at an empty prompt
+	reason    string         // how reasoning is shown
+	prefixed  bool           // the last key was Ctrl-X
+	answer    string         // the last one
+	files     []string       // below the root, for completion
+	listed    time.Time      // when files was made
+	program   *program       // that has the terminal; nil: the chat has it
+	exit      *int           // the exit status, when the chat is to end
+	noSave    bool           // the sessions are removed when the chat ends
+	made      string         // the last session that this chat has made
+	parent    *parent        // zino
+	choice    *choice        // takes the place of the editor; nil: none
+	stops     chan os.Signal // SIGTSTP
 }
 
-// Run runs the chat and returns its exit status. The start line comes from pipe.
-func Run(pipe *os.File) int {
-	lines := readLines(pipe)
-	start, err := readStart(lines)
+// Run runs the chat and returns its exit status. The start line comes from zino.
+func Run(zino *os.File) int {
+	syscall.CloseOnExec(int(zino.Fd()))
+	p := newParent(zino)
+	start, err := p.start()
 	if err != nil {
 		os.Stderr.WriteString("zino-chat is started by zino\n")
 		return exitFailed
@@ -103,19 +111,54 @@ func Run(pipe *os.File) int {
 	if start.Version != rpc.Version {
 		return exitVersion
 	}
-	c := newChat(start)
+	c := newChat(start, p)
 	defer c.cancel()
+	logged := logCrashes(start.Base)
 	if err := c.open(); err != nil {
 		os.Stderr.WriteString("Error [internal]: " + err.Error() + "\n")
 		return exitFailed
 	}
-	status := c.loop(lines)
+	if logged != nil {
+		c.warn("a crash would not be logged: " + logged.Error())
+	}
+	status := c.loop()
 	c.close()
 	return status
 }
 
-func newChat(start proto.ChatStart) *chat {
-	c := &chat{start: start, request: start.Request, root: start.Root, reason: start.Chat.Reasoning}
+// logCrashes has the Go runtime write the stack of a panic to <base>/log/chat.log: in raw mode
+// it could not be read. os.Stderr stays what it was.
+func logCrashes(base string) error {
+	const limit = 1 << 20
+	if base == "" {
+		return nil
+	}
+	path := filepath.Join(base, "log", "chat.log")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err == nil && info.Size() > limit {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return err
+		}
+	}
+	log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	stderr, err := syscall.Dup(syscall.Stderr)
+	if err != nil {
+		return os.NewSyscallError("dup", err)
+	}
+	syscall.CloseOnExec(stderr)
+	os.Stderr = os.NewFile(uintptr(stderr), os.Stderr.Name())
+	return os.NewSyscallError("dup3", syscall.Dup3(int(log.Fd()), syscall.Stderr, 0))
+}
+
+func newChat(start proto.ChatStart, p *parent) *chat {
+	c := &chat{start: start, parent: p, request: start.Request, noSave: start.Request.NoSave, root: start.Root, reason: start.Chat.Reasoning}
+	c.request.NoSave = false // zino removes the sessions: the conversation is stored until then
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.terminal = screen.NewTerminal(os.Stdin, os.Stdout, start.Chat.Title)
 	c.widths = screen.NewWidths(start.Chat.WidthMethod == "wc")
@@ -123,6 +166,7 @@ func newChat(start proto.ChatStart) *chat {
 	c.screen = screen.New(os.Stdout, c.terminal.Size, time.Now)
 	c.screen.Widths, c.screen.Reflows = c.widths, reflows()
 	c.editor = input.NewEditor(c.widths)
+	c.stops = make(chan os.Signal, 1)
 	c.typed, c.packets, c.results = make(chan input.Event), make(chan packet), make(chan func())
 	c.now, c.still, c.windows = time.Now, os.Getenv("NO_COLOR") != "", map[string]int64{}
 	c.write = func(seq string) { os.Stdout.WriteString(seq) }
@@ -149,7 +193,7 @@ func reflows() bool {
 
 // open takes the terminal over.
 func (c *chat) open() error {
-	keys, err := input.NewReader(int(os.Stdin.Fd()), os.Getenv("TERM"))
+	keys, err := input.NewReader(int(os.Stdin.Fd()))
 	if err != nil {
 		return err
 	}
@@ -161,7 +205,7 @@ func (c *chat) open() error {
 		keys.Run(c.ctx, c.typed)
 		close(c.typed)
 	}()
-	if !c.start.Request.NoSave {
+	if !c.noSave {
 		h, err := history.Open(filepath.Join(c.start.Base, "chat_history"))
 		c.past.History = h
 		if err != nil {
@@ -171,21 +215,41 @@ func (c *chat) open() error {
 	return nil
 }
 
-// close gives the terminal back.
+// close gives the terminal back and prints how to go on.
 func (c *chat) close() {
+	signal.Ignore(syscall.SIGTTOU) // after zino's death this process group is in the background
 	c.endProgram()
+	if c.turn != nil {
+		c.flush(c.turn)
+	}
+	if !c.editor.Empty() { // Up brings it back in the next chat
+		c.keep(c.editor.Text())
+	}
 	c.screen.Leave()
 	c.terminal.Leave()
-	if c.session != "" && !c.request.NoSave {
-		os.Stderr.WriteString("Go on with: zino " + strings.Join(append(c.start.Resume, "sessions", "resume", shortID(c.session)), " ") + "\n")
+	id, goesOn := shortID(c.session), c.turn != nil && !c.turn.canceled
+	switch {
+	case c.session == "" || c.noSave || c.parent.ended:
+	case goesOn && c.persists():
+		os.Stderr.WriteString("Detached. The turn goes on: " + c.zinoCommand("attach", id) + "\n")
+	default:
+		os.Stderr.WriteString("Go on with: " + c.zinoCommand("sessions", "resume", id) + "\n")
 	}
 }
 
+// zinoCommand returns a command line of zino, with the options that reach this session.
+func (c *chat) zinoCommand(words ...string) string {
+	return cmp.Or(c.start.Command, "zino") + " " + strings.Join(words, " ") + c.start.Options
+}
+
+// persists reports whether the daemon outlives this program.
+func (c *chat) persists() bool { return c.lifetime == proto.LifetimePersistent }
+
 // loop handles what happens until the chat ends.
-func (c *chat) loop(lines <-chan []byte) int {
+func (c *chat) loop() int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGCONT, syscall.SIGINT, syscall.SIGQUIT)
-	defer signal.Stop(signals)
+	signal.Notify(c.stops, syscall.SIGTSTP)
 	frame := time.NewTimer(0)
 	for c.exit == nil {
 		typed, packets := c.typed, c.packets
@@ -205,19 +269,22 @@ func (c *chat) loop(lines <-chan []byte) int {
 			c.packet(p)
 		case f := <-c.results:
 			f()
-		case line, ok := <-lines:
+		case line, ok := <-c.parent.lines:
 			if !ok { // zino has died
-				signal.Ignore(syscall.SIGTTOU)
+				c.parent.ended = true
 				c.stop(exitFailed)
 				continue
 			}
 			c.line(line)
 		case s := <-signals:
 			c.signal(s)
+		case <-c.stops:
+			c.suspend()
 		case <-c.tick.C:
 			c.ticked()
 		case <-frame.C:
 		}
+		c.parent.opened(c.session, c.made)
 		if c.exit != nil || c.program != nil {
 			continue
 		}
@@ -241,16 +308,25 @@ func (c *chat) stop(status int) {
 	}
 }
 
-// leave ends the chat. A turn of this chat is canceled.
+// leave ends the chat. A turn of this chat is canceled, also one that is about to begin.
 func (c *chat) leave(status int) {
-	c.cancelTurn()
 	c.stop(status)
+	c.cancelTurn()
+	limit := time.After(cancelLimit)
+	for t := c.turn; t != nil && t == c.turn && t.id == "" && !c.isPlain(); {
+		select {
+		case f := <-c.results:
+			f()
+		case <-limit:
+			return
+		}
+	}
 }
 
 // hangup ends the chat because its terminal is gone. The turn goes on if the daemon
 // does.
 func (c *chat) hangup() {
-	if c.turn != nil && c.persists && c.start.OnHangup != "stop" {
+	if c.turn != nil && c.persists() && c.start.OnHangup != "stop" {
 		c.stop(0)
 		return
 	}
@@ -265,23 +341,43 @@ func (c *chat) signal(s os.Signal) {
 		c.leave(exitTerm)
 	case syscall.SIGHUP:
 		c.hangup()
+	case syscall.SIGCONT: // it may have been stopped by SIGSTOP: the shell has used the terminal
+		if c.program != nil {
+			return
+		}
+		if err := c.terminal.Again(); err != nil {
+			c.hangup()
+		}
+		c.screen.Resized()
 	}
 }
 
-// suspend stops the process group, as Ctrl-Z does, until it is continued.
-func (c *chat) suspend() {
-	c.away(func() {
-		continued := make(chan os.Signal, 1)
-		signal.Notify(continued, syscall.SIGCONT)
-		defer signal.Stop(continued)
-		syscall.Kill(0, syscall.SIGTSTP)
-		<-continued
-	})
-}
+// stopLimit is how long a stop is waited for that the kernel may have discarded, because no
+// shell could continue the process group.
+const stopLimit = time.Second
 
-// away gives the terminal to another program while do runs.
-func (c *chat) away(do func()) {
-	c.leaveTerminal()
-	do()
-	c.enterTerminal()
+// suspend gives the terminal back and stops, as Ctrl-Z does, until this program is continued.
+// zino sees it and stops the rest of the process group.
+func (c *chat) suspend() {
+	lent := c.program != nil
+	if !lent {
+		c.leaveTerminal()
+	}
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	signal.Reset(syscall.SIGTSTP)
+	syscall.Kill(syscall.Getpid(), syscall.SIGTSTP)
+	select {
+	case <-continued:
+	case <-time.After(stopLimit):
+	}
+	signal.Stop(continued)
+	signal.Notify(c.stops, syscall.SIGTSTP)
+	select {
+	case <-c.stops: // the second half of a signal to the process group
+	default:
+	}
+	if !lent {
+		c.enterTerminal()
+	}
 }

@@ -150,7 +150,7 @@ func (c *chat) detach(string) {
 	switch {
 	case c.turn == nil:
 		c.stop(0)
-	case c.persists:
+	case c.persists():
 		c.stop(0)
 	default:
 		c.leave(0)

@@ -17,20 +17,20 @@ const noModel = "no model: /provider"
 func (c *chat) identify() {
 	go func() {
 		var caps proto.RouterCapabilities
-		var stats proto.Stats
+		var executor proto.ExecutorCapabilities
 		var routerErr, execErr error
 		var both sync.WaitGroup
 		both.Go(func() {
 			caps, routerErr = forwarded(c, "rtr", proto.RtrCapabilities, proto.ModelSelector{})
 		})
-		both.Go(func() { stats, execErr = forwarded(c, "exc", proto.GetStats, proto.StatsRequest{}) })
+		both.Go(func() { executor, execErr = forwarded(c, "exc", proto.ExcCapabilities, proto.CapabilitiesRequest{}) })
 		both.Wait()
 		c.after(func() {
 			if routerErr == nil {
 				c.connectedTo(caps)
 			}
 			if execErr == nil && c.sandbox == "" {
-				c.sandbox = stats.Info["sandbox"] // the level of requests that name none
+				c.sandbox = string(executor.Sandbox) // of requests that name none
 			}
 			c.greet(routerErr == nil && caps.Provider == offline)
 			c.continueSession()

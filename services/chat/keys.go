@@ -29,7 +29,7 @@ func (c *chat) input(event input.Event) {
 	case input.Key:
 		c.key(e)
 	case input.Paste:
-		if len(c.approvals.list) > 0 { // a paste answers nothing
+		if len(c.approvals.list) > 0 || c.choice != nil { // a paste answers nothing
 			return
 		}
 		if c.picker != nil {
@@ -62,6 +62,9 @@ func (c *chat) key(key input.Key) {
 	switch {
 	case len(c.approvals.list) > 0:
 		c.approvalKey(key)
+		return
+	case c.choice != nil:
+		c.choice.key(c, key)
 		return
 	case c.picker != nil:
 		c.picker.key(c, key)
@@ -188,7 +191,7 @@ func (c *chat) wait(message, mode string) {
 		return
 	}
 	t := c.turn
-	if t.id == "" || c.request.NoSave || !c.can(proto.DaemonTurnSay.Type) {
+	if t.id == "" || c.noSave || !c.can(proto.DaemonTurnSay.Type) {
 		c.queued = append(c.queued, queued{text: message, mode: proto.ViaQueue})
 		return
 	}
@@ -233,7 +236,7 @@ func (c *chat) dequeue(i int) { c.queued = append(c.queued[:i:i], c.queued[i+1:]
 func (c *chat) takeBack() {
 	i := len(c.queued) - 1
 	q := c.queued[i]
-	if q.say == "" && c.turn != nil && c.turn.id != "" && c.can(proto.DaemonTurnSay.Type) && !c.request.NoSave {
+	if q.say == "" && c.turn != nil && c.turn.id != "" && c.can(proto.DaemonTurnSay.Type) && !c.noSave {
 		return // on its way
 	}
 	c.dequeue(i)

@@ -14,27 +14,35 @@ import (
 	"zino/proto"
 )
 
-// readLines reads the lines of a pipe until its end.
-func readLines(pipe *os.File) <-chan []byte {
-	lines := make(chan []byte)
+// parent is zino, which has started this program and waits for its end.
+type parent struct {
+	file  *os.File
+	lines chan []byte // closed when zino has died
+	ended bool        // it is closed
+	last  proto.ChatSession
+}
+
+func newParent(file *os.File) *parent {
+	p := &parent{file: file, lines: make(chan []byte)}
 	go func() {
-		defer close(lines)
-		r := bufio.NewReader(pipe)
+		defer close(p.lines)
+		r := bufio.NewReader(file)
 		for {
 			line, err := r.ReadBytes('\n')
 			if len(line) > 0 {
-				lines <- line
+				p.lines <- line
 			}
 			if err != nil {
 				return
 			}
 		}
 	}()
-	return lines
+	return p
 }
 
-func readStart(lines <-chan []byte) (start proto.ChatStart, err error) {
-	line, ok := <-lines
+// start returns the start line.
+func (p *parent) start() (start proto.ChatStart, err error) {
+	line, ok := <-p.lines
 	if !ok {
 		return start, io.EOF
 	}
@@ -45,23 +53,49 @@ func readStart(lines <-chan []byte) (start proto.ChatStart, err error) {
 	return start, err
 }
 
+// opened tells zino which session is open, if it is another one. made is the last one that
+// this chat has made.
+func (p *parent) opened(session, made string) {
+	s := proto.ChatSession{Type: proto.TypeChatSession, SessionID: session, New: session != "" && session == made}
+	if s == p.last {
+		return
+	}
+	p.last = s
+	line, err := wire.AppendObject(nil, "", s)
+	if err == nil {
+		p.file.Write(append(line, '\n')) // fails if zino has died, or has given a pipe
+	}
+}
+
 // line handles a line of zino.
 func (c *chat) line(line []byte) {
 	var result proto.ChatResult
 	if err := wire.DecodeReply(line, &result); err != nil {
 		return // a line of a later version
 	}
+	c.start.Notes = append(c.start.Notes, result.Notes...)
 	switch result.Type {
 	case proto.TypeChatReady:
 		if result.Socket != "" {
 			c.start.Socket = result.Socket
 		}
-		if result.Request != nil {
-			c.request = *result.Request
+		if req := result.Request; req != nil {
+			c.request.Env, c.request.Cwd, c.request.Umask = req.Env, req.Cwd, req.Umask
+			c.noSave = c.noSave || req.NoSave
+			if req.SessionID != "" {
+				c.start.SessionID, c.start.Latest = req.SessionID, false
+			}
 		}
 		c.client = &rpc.Client{Service: "daemon", Path: c.start.Socket}
 		c.connected()
+		for _, request := range c.early {
+			request()
+		}
+		c.early = nil
 	case proto.TypeChatFailed:
+		for _, note := range c.start.Notes {
+			c.print(kindLine, safe(note))
+		}
 		c.fail(&proto.Error{Kind: result.Kind, Message: result.Message})
 		c.stop(exitFailed)
 	}
@@ -76,8 +110,13 @@ type packet struct {
 	err     error           // why they ended
 }
 
-// call makes a request in the background. then gets the answer, in the loop.
+// call makes a request in the background, once the daemon can be reached. then gets the
+// answer, in the loop.
 func call[Req, Rep any](c *chat, m proto.Method[Req, Rep], req Req, then func(Rep, error)) {
+	if c.client == nil {
+		c.early = append(c.early, func() { call(c, m, req, then) })
+		return
+	}
 	go func() {
 		reply, err := rpc.Call(c.ctx, c.client, m, req)
 		c.after(func() { then(reply, err) })
@@ -114,9 +153,17 @@ const (
 	reconnectInterval = 100 * time.Millisecond
 )
 
+// isLost reports whether the daemon may be back soon. One that is stopped without a wait
+// cancels what it does. A supervisor answers unavailable for a service that does not start.
+func isLost(err error, again bool) bool {
+	return errors.Is(err, rpc.ErrHungUp) || errors.Is(err, rpc.ErrConnect) || errors.Is(err, proto.ErrTimeout) || errors.Is(err, proto.ErrCanceled) ||
+		again && errors.Is(err, proto.ErrUnavailable)
+}
+
 // follow sends the packets of a turn to the loop until the turn has ended. A lost
-// connection is made again.
+// connection is made again, unless the services belong to this chat.
 func (c *chat) follow(ctx context.Context, t *turn, next *int64) {
+	private := c.lifetime == proto.LifetimePrivate
 	send := func(p packet) bool {
 		p.turn = t
 		select {
@@ -148,8 +195,11 @@ func (c *chat) follow(ctx context.Context, t *turn, next *int64) {
 		case err == nil && end.Reason != "restart":
 			send(packet{end: &end})
 			return
-		case err != nil && !errors.Is(err, rpc.ErrHungUp) && !errors.Is(err, rpc.ErrConnect) && !errors.Is(err, proto.ErrUnavailable):
+		case err != nil && (private || !isLost(err, !lost.IsZero())):
 			send(packet{err: err})
+			return
+		case private:
+			send(packet{err: proto.Errorf(proto.CodeUnavailable, "the services of this chat were stopped")})
 			return
 		}
 		if lost.IsZero() || received {

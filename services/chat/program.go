@@ -145,7 +145,7 @@ func (c *chat) editText() {
 			c.say("The message is unchanged: %s", safe(err.Error()))
 			return
 		}
-		c.editor.Set(strings.TrimRight(edited, "\n"))
+		c.editor.Revise(edited)
 	})
 }
 

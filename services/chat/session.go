@@ -22,7 +22,7 @@ func (c *chat) connected() {
 				c.stop(exitFailed)
 				return
 			}
-			c.version, c.persists = pong.Version, pong.Lifetime == proto.LifetimePersistent
+			c.version, c.lifetime = pong.Version, pong.Lifetime
 			c.methods = map[string]bool{}
 			for _, m := range description.Methods {
 				c.methods[m.Type] = true
@@ -54,8 +54,14 @@ func (c *chat) find(req proto.FindSession) {
 	})
 }
 
-// goOn shows the last turns of a session and goes on with it.
+// goOn shows the last turns of a session and goes on with it, in the directory that the user
+// chooses.
 func (c *chat) goOn(s proto.SessionSummary) {
+	c.chooseRoot(s, func() { c.openSession(s) })
+}
+
+// openSession shows the last turns of a session and goes on with it.
+func (c *chat) openSession(s proto.SessionSummary) {
 	c.session = s.SessionID
 	c.retitle(cmp.Or(s.Title, s.Text))
 	c.usage = usage{unknown: s.Unpriced > 0}

@@ -32,7 +32,7 @@ func (c *chat) statusParts() (parts []statusPart) {
 	add("model", model, false)
 	add("directory", safe(home(c.root)), false)
 	add("title", c.title, false)
-	if c.request.NoSave {
+	if c.noSave {
 		add("title", "not saved", false)
 	}
 	if c.sandbox == string(proto.LevelOff) {

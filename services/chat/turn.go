@@ -99,7 +99,11 @@ func (c *chat) begin(message string) {
 	t := c.newTurn(c.session, "")
 	ctx := c.openTurn(t)
 	c.tell("Working.")
-	if !c.can(proto.DaemonTurnStart.Type) || c.request.NoSave {
+	if c.isPlain() {
+		if c.session == "" {
+			c.session = proto.NewSessionID()
+			c.made, t.session = c.session, c.session
+		}
 		go c.ask(ctx, t, message)
 		return
 	}
@@ -133,12 +137,18 @@ func (c *chat) begin(message string) {
 	})
 }
 
+// cancelLimit is how long the daemon may take to end a turn when the chat ends.
+const cancelLimit = 6 * time.Second
+
+// isPlain reports whether messages are plain chat requests: with --no-save, and for older
+// daemons.
+func (c *chat) isPlain() bool { return c.noSave || !c.can(proto.DaemonTurnStart.Type) }
+
 // ask makes a plain chat request, for messages that are not stored and for older
 // daemons.
 func (c *chat) ask(ctx context.Context, t *turn, message string) {
 	req := c.request
-	req.Message, req.SessionID, req.Root, req.Events = message, cmp.Or(c.session, proto.NewSessionID()), c.root, true
-	c.after(func() { c.session, t.session = req.SessionID, req.SessionID })
+	req.Message, req.SessionID, req.Root, req.Events = message, t.session, c.root, true
 	method := proto.Method[proto.Chat, proto.Text]{Service: "daemon", Type: proto.DaemonChat.Type, Reply: proto.TypeDone}
 	_, err := rpc.CallEvents(ctx, c.client, method, req, func(typ string, payload []byte) error {
 		select {
@@ -174,12 +184,12 @@ func (c *chat) cancelTurn() {
 		c.tell("Stopping.")
 	}
 	switch {
-	case t.id == "" && (c.request.NoSave || !c.can(proto.DaemonTurnStart.Type)):
+	case t.id == "" && c.isPlain():
 		t.cancel()
 	case t.id != "" && !t.elsewhere:
 		req := proto.TurnCancel{SessionID: t.session, Turn: t.id}
 		if c.exit != nil { // nobody waits for the answer in the loop
-			ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), cancelLimit)
 			defer cancel()
 			rpc.Call(ctx, c.client, proto.DaemonTurnCancel, req) // the daemon ends it, or nothing can
 			return

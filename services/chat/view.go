@@ -32,6 +32,10 @@ func (c *chat) region(width, height int) screen.Region {
 		dialog, row, column := c.approvals.rows(c, width, height)
 		return screen.Region{Rows: append(rows, dialog...), Row: len(rows) + row, Col: column}
 	}
+	if c.choice != nil {
+		row := c.widths.Clip(c.choice.text, width-1)
+		return screen.Region{Rows: append(rows, row), Row: len(rows), Col: c.widths.Of(row)}
+	}
 	if c.picker != nil {
 		return c.picker.region(c, rows, width, height)
 	}

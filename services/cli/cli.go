@@ -81,7 +81,7 @@ func newCommand(env *command.Env) *cobra.Command {
 				}
 				return e.run(cmd, env, args)
 			case len(args) == 0:
-				return chat.Run(cmd.Context(), env)
+				return chat.Run(cmd, env)
 			}
 			return m.run(cmd, env, args)
 		},

@@ -194,7 +194,7 @@ func (s *Service) enter(ctx context.Context) (working context.Context, leave fun
 
 // capabilities lists the executors.
 func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest) (proto.ExecutorCapabilities, error) {
-	reply := proto.ExecutorCapabilities{Executors: map[string]proto.Executor{}, Timeout: s.timeout}
+	reply := proto.ExecutorCapabilities{Executors: map[string]proto.Executor{}, Timeout: s.timeout, Sandbox: s.host.level}
 	for _, tool := range s.catalog.Snapshot().Executors() {
 		e := proto.Executor{Command: tool.Executor, FileExtension: tool.FileExtension}
 		if tool.StaticAnalysis != "" {

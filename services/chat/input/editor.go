@@ -7,14 +7,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"zino/pkg/text"
 	"zino/services/chat/screen"
 )
 
 // Limits.
 const (
-	pasteLines = 5    // longer pastes are one element
-	pasteChars = 1000 // the same
+	pasteLines = 5        // longer pastes are one element
+	pasteChars = 1000     // the same
+	plainMax   = 64 << 10 // bytes of a text that is shown in full; longer ones are one element
 	killsMax   = 32
 	undoMax    = 1000
 )
@@ -31,7 +31,8 @@ type Editor struct {
 	widths   screen.Widths
 	elements []element
 	cursor   int
-	goal     int // the column that Up and Down keep; -1: that of the cursor
+	goal     int  // the column that Up and Down keep; -1: that of the cursor
+	rowEnded bool // the cursor stands behind the last cell of a row, not in front of the next one
 
 	kills   [][]element // the newest last
 	killing bool        // the last key was a kill: the next one is added to it
@@ -81,9 +82,29 @@ func (e *Editor) split(s string) (list []element) {
 }
 
 // Set replaces the message. It can be undone.
-func (e *Editor) Set(message string) {
-	e.replace(0, len(e.elements), e.split(clean(message)))
+func (e *Editor) Set(message string) { e.SetDraft(e.NewDraft(message)) }
+
+// SetDraft replaces the message. It can be undone.
+func (e *Editor) SetDraft(d Draft) {
+	e.replace(0, len(e.elements), d)
 	e.done()
+}
+
+// Draft returns the message with its long pastes.
+func (e *Editor) Draft() Draft { return slices.Clone(e.elements) }
+
+// Revise replaces the message by a copy of it that was edited elsewhere. Long pastes that
+// are unchanged in it stay one element.
+func (e *Editor) Revise(edited string) {
+	edited = clean(edited)
+	var list Draft
+	for _, el := range e.elements {
+		if i := strings.Index(edited, el.text); el.label != "" && i >= 0 {
+			list = append(append(list, e.NewDraft(edited[:i])...), el)
+			edited = edited[i+len(el.text):]
+		}
+	}
+	e.SetDraft(append(list, e.NewDraft(strings.TrimRight(edited, "\n"))...))
 }
 
 // Clear empties the editor; a yank brings the text back.
@@ -125,19 +146,27 @@ func (e *Editor) ReplaceBefore(n int, s string) {
 // Paste inserts a pasted text. A long one becomes one element.
 func (e *Editor) Paste(s string) {
 	s = clean(s)
-	lines, chars := strings.Count(strings.TrimSuffix(s, "\n"), "\n")+1, utf8.RuneCountInString(s)
 	switch {
 	case s == "":
 		return
-	case lines > pasteLines:
-		e.replace(e.cursor, e.cursor, []element{{text: s, label: fmt.Sprintf("[pasted %s lines]", grouped(lines))}})
-	case chars > pasteChars:
-		e.replace(e.cursor, e.cursor, []element{{text: s, label: fmt.Sprintf("[pasted %s characters]", grouped(chars))}})
+	case lines(s) > pasteLines || utf8.RuneCountInString(s) > pasteChars:
+		e.replace(e.cursor, e.cursor, []element{pasted(s)})
 	default:
 		e.replace(e.cursor, e.cursor, e.split(s))
 	}
 	e.done()
 }
+
+// pasted returns a text as one element.
+func pasted(s string) element {
+	if n := lines(s); n > 1 {
+		return element{text: s, label: fmt.Sprintf("[pasted %s lines]", grouped(n))}
+	}
+	return element{text: s, label: "[pasted 1 line]"}
+}
+
+// lines returns the number of lines of a text.
+func lines(s string) int { return strings.Count(strings.TrimSuffix(s, "\n"), "\n") + 1 }
 
 // grouped formats a number with commas.
 func grouped(n int) string {
@@ -193,7 +222,9 @@ func (e *Editor) regroup(list []element) (out []element) {
 }
 
 // done ends what continues over several keys.
-func (e *Editor) done() { e.goal, e.killing, e.yanked, e.typing = -1, false, 0, false }
+func (e *Editor) done() {
+	e.goal, e.rowEnded, e.killing, e.yanked, e.typing = -1, false, false, 0, false
+}
 
 // Undo takes back the last edit.
 func (e *Editor) Undo() {
@@ -305,7 +336,7 @@ func (e *Editor) lineEnd() int {
 // the key; Up and Down are unknown where there is no further row.
 func (e *Editor) Apply(key Key, width int) bool {
 	switch key.Name {
-	case "ctrl+j", "alt+enter", "shift+enter", "alt+ctrl+j", "ctrl+alt+j":
+	case "ctrl+j", "alt+enter", "shift+enter":
 		e.Insert("\n")
 	case "left", "ctrl+b":
 		e.move(e.cursor - 1)
@@ -318,12 +349,12 @@ func (e *Editor) Apply(key Key, width int) bool {
 	case "ctrl+a", "home":
 		e.move(e.rowStart(width))
 	case "ctrl+e", "end":
-		e.move(e.rowEnd(width))
+		e.moveToRowEnd(width)
 	case "up":
 		return e.vertical(-1, width)
 	case "down":
 		return e.vertical(1, width)
-	case "backspace", "ctrl+h", "shift+backspace":
+	case "backspace":
 		e.delete(max(0, e.cursor-1), e.cursor)
 	case "delete":
 		e.delete(e.cursor, min(len(e.elements), e.cursor+1))
@@ -350,7 +381,7 @@ func (e *Editor) Apply(key Key, width int) bool {
 		}
 	case "alt+y":
 		e.yankOlder()
-	case "ctrl+_", "ctrl+/", "ctrl+-":
+	case "ctrl+_":
 		e.Undo()
 	default:
 		if key.Text == "" {
@@ -364,15 +395,4 @@ func (e *Editor) Apply(key Key, width int) bool {
 func (e *Editor) move(to int) {
 	e.done()
 	e.cursor = min(max(to, 0), len(e.elements))
-}
-
-// shown returns how an element looks in a column.
-func (e *Editor) shown(el element, column int) string {
-	switch {
-	case el.label != "":
-		return el.label
-	case el.text == "\t":
-		return e.widths.ExpandTabs("\t", column)
-	}
-	return text.Visible(el.text)
 }

@@ -51,6 +51,9 @@ func TestEditorKeys(t *testing.T) {
 		{"newlines", "a ctrl+j b alt+enter c", "a\nb\nc|"},
 		{"up and down keep the column", "abc ctrl+j d ctrl+j efg up up x", "abcx|\nd\nefg"},
 		{"home and end of a row", "abc ctrl+j def home x end y", "abc\nxdefy|"},
+		{"end of a broken row", "01234567890123456789abc up end x", "01234567890123456789x|abc"},
+		{"up from behind a broken row", "01234567890123456789abc up end left x", "0123456789012345678x|9abc"},
+		{"up to a full row", "01234567890123456789abc home up end up x", "01234567890123456789x|abc"},
 		{"kill joins lines", "a ctrl+j b up end ctrl+k", "a|b"},
 		{"undo joins typing", "abc ctrl+_", "|"},
 		{"undo of a kill", "abc ctrl+u ctrl+_", "abc|"},
@@ -77,14 +80,41 @@ func TestEditorShowsLongPastesAsLabels(t *testing.T) {
 		t.Errorf("after one Backspace: %q", got)
 	}
 	press(e, "ctrl+_")
+	if want := "see " + strings.Repeat("line\n", 2000); e.Text() != want {
+		t.Errorf("undone: %d bytes, want %d", len(e.Text()), len(want))
+	}
 	e.Paste(strings.Repeat("x", 1001))
-	if rows, _, _ := e.Layout(78, 10); rows[0] != "see [pasted 2,000 lines][pasted 1,001 characters]" {
+	if rows, _, _ := e.Layout(78, 10); rows[0] != "see [pasted 2,000 lines][pasted 1 line]" {
 		t.Errorf("rows: %q", rows)
 	}
 	e = typed("a")
 	e.Paste("b\rc\r\nd")
 	if got := e.Text(); got != "ab\nc\nd" {
 		t.Errorf("a short paste gives %q", got)
+	}
+}
+
+// TestEditorRevise checks that a long paste stays one element in an editor program, unless
+// it is changed there.
+func TestEditorRevise(t *testing.T) {
+	long := strings.Repeat("line\n", 10)
+	e := typed("see_")
+	e.Paste(long)
+	e.Revise("Look: " + e.Text() + "end\n")
+	if got := e.Draft().Shown(); got != "Look: see [pasted 10 lines]end" || e.Text() != "Look: see "+long+"end" {
+		t.Errorf("shows %q for %q", got, e.Text())
+	}
+	e.Revise(strings.Replace(e.Text(), "line", "LINE", 1))
+	if got := e.Draft().Shown(); got != e.Text() || !strings.Contains(got, "LINE\nline\n") {
+		t.Errorf("a changed paste shows %q", got)
+	}
+	e.Revise(strings.Repeat("x\n", plainMax))
+	if got := e.Draft().Shown(); got != "[pasted 65,536 lines]" {
+		t.Errorf("a long text shows %q", got)
+	}
+	e.SetDraft(JoinDrafts([]Draft{typed("one").Draft(), e.Draft()}))
+	if got := e.Draft().Shown(); got != "one\n\n[pasted 65,536 lines]" {
+		t.Errorf("joined: %q", got)
 	}
 }
 
@@ -134,7 +164,7 @@ func FuzzEditor(f *testing.F) {
 				t.Fatalf("clusters %q, want %q", e.elements, whole)
 			}
 			rows, row, column := e.Layout(w, 5)
-			if row < 0 || row >= len(rows) || column < 0 {
+			if row < 0 || row >= len(rows) || column < 0 || column > w {
 				t.Fatalf("the cursor is at %d,%d of %q", row, column, rows)
 			}
 		}

@@ -22,7 +22,7 @@ func TestMark(t *testing.T) {
 	zinotest.Must(t, err)
 	state.Lflag &^= unix.ICANON | unix.ECHO
 	zinotest.Must(t, unix.IoctlSetTermios(int(tty.Fd()), unix.TCSETS, state))
-	r, err := NewReader(int(tty.Fd()), "xterm")
+	r, err := NewReader(int(tty.Fd()))
 	zinotest.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	events, ended := make(chan Event), make(chan error, 1)

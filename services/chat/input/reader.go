@@ -3,8 +3,9 @@ package input
 
 import (
 	"context"
+	"io"
 
-	uv "github.com/charmbracelet/ultraviolet"
+	"golang.org/x/sys/unix"
 )
 
 // Event is something that the terminal sends: a Key, a Paste, Focus, Position, or
@@ -12,12 +13,12 @@ import (
 type Event any
 
 type (
-	// Key is a key that was pressed.
+	// Key is a key that was pressed, or text that was typed at once.
 	Key struct {
 		Name string // such as "a", "ctrl+c", "shift+tab", "enter"
 		Text string // what it types; "": nothing
 	}
-	// Paste is a text between the marks of a bracketed paste.
+	// Paste is a pasted text.
 	Paste string
 	// Focus tells whether the terminal has the focus now.
 	Focus bool
@@ -31,17 +32,26 @@ type (
 
 // Reader reads the events of a terminal in raw mode.
 type Reader struct {
-	keys *keyboard
-	uv   *uv.TerminalReader
+	keys    *keyboard
+	decoder decoder
 }
 
-// NewReader returns a reader of a terminal of the kind that $TERM names.
-func NewReader(tty int, term string) (*Reader, error) {
+// readSize is more than a terminal has at once.
+const readSize = 16 << 10
+
+// NewReader returns a reader of a terminal that is not in raw mode yet. What was typed
+// before is read as what is typed later.
+func NewReader(tty int) (*Reader, error) {
 	keys, err := newKeyboard(tty)
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{keys: keys, uv: uv.NewTerminalReader(keys, term)}, nil
+	r := &Reader{keys: keys}
+	r.decoder.ahead = true
+	if modes, err := unix.IoctlGetTermios(tty, unix.TCGETS); err == nil {
+		r.decoder.backspace = modes.Cc[unix.VERASE]
+	}
+	return r, nil
 }
 
 // Suspend stops reading: another program may use the terminal when it returns.
@@ -58,57 +68,28 @@ func (r *Reader) Mark() Mark { return Mark(r.keys.mark()) }
 func (r *Reader) Run(ctx context.Context, events chan<- Event) error {
 	stop := context.AfterFunc(ctx, r.keys.close)
 	defer stop()
-	raw := make(chan uv.Event)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- r.uv.StreamEvents(ctx, raw)
-		close(raw)
-	}()
+	buf := make([]byte, readSize)
 	for {
-		var event Event
-		select {
-		case e, ok := <-raw:
-			if !ok {
-				return <-ended
-			}
-			event = convert(e)
-		case n := <-r.keys.marks:
-			event = Mark(n)
+		n, err := r.keys.read(buf, r.decoder.wait)
+		var list []Event
+		switch err {
+		case nil:
+			list = r.decoder.feed(buf[:n])
+		case errQuiet:
+			list = r.decoder.quiet()
+		case errMark:
+			list = []Event{Mark(r.keys.pass())}
+		case io.EOF:
+			return nil
+		default:
+			return err
 		}
-		if event == nil {
-			continue
-		}
-		select {
-		case events <- event:
-		case <-ctx.Done():
-			for range raw { // until the reader has noticed
+		for _, event := range list {
+			select {
+			case events <- event:
+			case <-ctx.Done():
+				return nil
 			}
-			return <-ended
 		}
 	}
-}
-
-// convert returns nil for what the chat has no use for.
-func convert(e uv.Event) Event {
-	switch e := e.(type) {
-	case uv.KeyPressEvent:
-		key := uv.Key(e)
-		key.Mod &^= uv.ModCapsLock | uv.ModNumLock | uv.ModScrollLock
-		text := key.Text
-		if key.Mod&(uv.ModCtrl|uv.ModAlt|uv.ModMeta|uv.ModSuper) != 0 {
-			text = ""
-		}
-		return Key{Name: key.Keystroke(), Text: text}
-	case uv.PasteEvent:
-		return Paste(e.Content)
-	case uv.FocusEvent:
-		return Focus(true)
-	case uv.BlurEvent:
-		return Focus(false)
-	case uv.CursorPositionEvent:
-		return Position{Row: e.Y + 1, Col: e.X + 1}
-	case uv.TerminalVersionEvent:
-		return TerminalName(e.Name)
-	}
-	return nil
 }

@@ -49,6 +49,16 @@ func (t *Terminal) Enter() error {
 	return errors.Join(err, t.SetTitle(t.name))
 }
 
+// Again sets everything again that Enter has set: another program may have changed it.
+func (t *Terminal) Again() error {
+	if t.before == nil {
+		return nil
+	}
+	_, err := xterm.MakeRaw(int(t.in.Fd()))
+	_, err2 := io.WriteString(t.out, leave+enter)
+	return errors.Join(err, err2)
+}
+
 // Leave restores everything that Enter changed. It may be called again.
 func (t *Terminal) Leave() error {
 	if t.before == nil {

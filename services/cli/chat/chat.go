@@ -4,6 +4,7 @@ package chat
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -34,7 +35,7 @@ func New(env *command.Env) *cobra.Command {
 		Long: `Open a chat, as zino without a command does. Each line is a turn of one session;
 :q or Ctrl-D leaves. Lines may also come from a pipe or a file.`,
 		Example: "  zino chat --root ~/project\n  zino --continue",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return Run(cmd.Context(), env) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return Run(cmd, env) },
 	}
 }
 
@@ -47,24 +48,17 @@ that changed last. A name that no session has begins a new one. For a session of
 another directory you are asked where to continue; without a terminal --root says so.`,
 		Example: "  zino resume\n  zino sessions resume 550e",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id := ""
-			if len(args) == 0 { // report a missing session before looking for a model
-				err := env.WithDaemon(cmd, false, connect.StorageRequired, func(ctx context.Context, d *connect.Daemon) error {
-					found, err := turn.Latest(ctx, env, d)
-					id = found.SessionID
-					return err
-				})
+			env.Events = true
+			if len(args) > 0 {
+				id, err := command.OneSession(cmd, args)
 				if err != nil {
 					return err
 				}
-			} else {
-				var err error
-				if id, err = command.OneSession(cmd, args); err != nil {
-					return err
-				}
+				env.Session, env.Latest = id, false
+				return Run(cmd, env)
 			}
-			env.Events, env.Session, env.Latest = true, id, id == ""
-			return Run(cmd.Context(), env)
+			env.Session, env.Latest = "", true
+			return run(cmd, env, true)
 		},
 	}
 }
@@ -80,30 +74,38 @@ type chat struct {
 	discarded  bool // the session is removed when the chat ends
 }
 
-// Run reads lines and answers each, until the input ends.
-func Run(ctx context.Context, env *command.Env) error {
+// Run runs the interactive chat on a terminal. Else it reads lines and answers each, until
+// the input ends.
+func Run(cmd *cobra.Command, env *command.Env) error { return run(cmd, env, false) }
+
+// run is Run. With latest, only a session of this directory is continued.
+func run(cmd *cobra.Command, env *command.Env, latest bool) error {
 	command.CatchPipe()
-	ctx, stop := command.UntilSignal(ctx, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := command.UntilSignal(cmd.Context(), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	c := &chat{Env: env, turns: env.Turns(), interrupts: make(chan os.Signal, 1), discarded: env.NoSave}
 	signal.Notify(c.interrupts, os.Interrupt)
 	defer signal.Stop(c.interrupts)
-	err := c.options()
-	if err == nil && c.isInteractive() {
-		if err = c.interactive(ctx); !errors.Is(err, errPlain) {
-			if c.d != nil {
-				c.d.Close()
-			}
+	defer func() {
+		if c.d != nil {
+			c.d.Close()
+		}
+	}()
+	err := c.begin(ctx)
+	if !errors.Is(err, errPlain) {
+		return err
+	}
+	if latest { // report a missing session before looking for a model
+		err := env.WithDaemon(cmd, false, connect.StorageRequired, func(ctx context.Context, d *connect.Daemon) error {
+			found, err := turn.Latest(ctx, env, d)
+			c.Session = found.SessionID
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		err = nil
 	}
-	if err == nil {
-		err = c.interruptible(ctx, c.prepare)
-	}
-	if c.d != nil {
-		defer func() { c.d.Close() }()
-	}
+	err = c.interruptible(ctx, c.prepare)
 	if errors.Is(err, render.ErrInterrupted) {
 		c.Interrupted()
 	}
@@ -123,6 +125,24 @@ func Run(ctx context.Context, env *command.Env) error {
 	})
 	defer editor.Leave()
 	return c.converse(ctx, editor.Next)
+}
+
+// begin reads the configuration and runs the interactive chat. It returns errPlain if the
+// plain one has to do.
+func (c *chat) begin(ctx context.Context) error {
+	var notes []string
+	c.Note = func(line string) { notes = append(notes, line) }
+	err := c.options()
+	c.Note = nil
+	if err == nil && c.isInteractive() {
+		if err = c.interactive(ctx, notes); !errors.Is(err, errPlain) {
+			return err
+		}
+	}
+	for _, note := range notes {
+		c.Say("%s", note)
+	}
+	return cmp.Or(err, errPlain)
 }
 
 // history opens the input history of earlier chats.
@@ -179,18 +199,26 @@ func (c *chat) prepare(ctx context.Context) error {
 			return connect.Explain(err)
 		}
 	}
-	if c.req.SessionID = id; c.NoSave && known != nil { // a copy that leave removes
-		copied, err := connect.Forward(ctx, c.d, "mem", proto.MemForkSession, proto.ForkSession{SessionID: id})
-		if err != nil {
-			return err
-		}
-		c.req.SessionID = copied.SessionID
+	if err := c.use(ctx, id, known); err != nil {
+		return err
 	}
 	header := c.req.SessionID
 	if c.discarded {
 		header = ""
 	}
 	return render.OutputError(c.turns.Begin(header))
+}
+
+// use sets the session of the turns: with --no-save a copy of a known one, which is removed
+// when the chat ends.
+func (c *chat) use(ctx context.Context, id string, known *proto.SessionSummary) error {
+	c.req.SessionID = id
+	if !c.NoSave || known == nil {
+		return nil
+	}
+	copied, err := connect.Forward(ctx, c.d, "mem", proto.MemForkSession, proto.ForkSession{SessionID: id})
+	c.req.SessionID = copied.SessionID
+	return err
 }
 
 // attach finds or starts a daemon. A chat with --no-save that does not continue a
@@ -323,29 +351,31 @@ func (c *chat) interruptible(ctx context.Context, do func(context.Context) error
 
 // leave prints how to continue the session, or removes it.
 func (c *chat) leave() {
-	const limit = 5 * time.Second
-	if c.d.Discards() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
 	if c.discarded {
-		if err := c.remove(ctx); err != nil && !errors.Is(err, proto.ErrNotFound) && !errors.Is(err, proto.ErrInvalid) {
-			c.Say("Warning: the session stays: %v; try: zino sessions rm %s", err, c.req.SessionID)
-		}
+		c.removeSession(c.req.SessionID)
 		return
 	}
 	if !term.IsTerminal(c.In) {
 		return
 	}
-	if stored, err := c.isStored(ctx); !stored || err != nil {
-		return
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	if stored, err := c.isStored(ctx, c.req.SessionID); stored && err == nil {
+		c.Say("To go on: %s", c.resumeCommand(c.req.SessionID))
 	}
-	program := "zino"
+}
+
+// resumeCommand returns the command that continues a session.
+func (c *chat) resumeCommand(id string) string {
+	return programName() + " sessions resume " + turn.ShortID(id) + strings.Join(c.resumeOptions(), "")
+}
+
+// programName returns how the user called this program.
+func programName() string {
 	if strings.Contains(os.Args[0], "/") { // not in PATH
-		program = render.ShellWord(os.Args[0])
+		return render.ShellWord(os.Args[0])
 	}
-	c.Say("To go on: %s sessions resume %s%s", program, turn.ShortID(c.req.SessionID), strings.Join(c.resumeOptions(), ""))
+	return "zino"
 }
 
 // resumeOptions returns the options that are needed to come back.
@@ -366,18 +396,34 @@ func (c *chat) resumeOptions() (options []string) {
 }
 
 // isStored reports whether a session has exactly this id: mem also matches prefixes.
-func (c *chat) isStored(ctx context.Context) (bool, error) {
-	found, err := connect.Forward(ctx, c.d, "mem", proto.MemFindSession, proto.FindSession{SessionID: c.req.SessionID})
-	return found.SessionID == c.req.SessionID, err
+func (c *chat) isStored(ctx context.Context, id string) (bool, error) {
+	found, err := connect.Forward(ctx, c.d, "mem", proto.MemFindSession, proto.FindSession{SessionID: id})
+	return found.SessionID == id, err
 }
 
-// remove deletes the session. It retries while an interrupted turn has it locked.
-func (c *chat) remove(ctx context.Context) error {
-	if stored, err := c.isStored(ctx); !stored {
+// leaveLimit limits the requests at the end of a chat.
+const leaveLimit = 5 * time.Second
+
+// removeSession deletes a session of a chat with --no-save, unless the services do when they
+// end.
+func (c *chat) removeSession(id string) {
+	if c.d.Discards() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	if err := c.remove(ctx, id); err != nil && !errors.Is(err, proto.ErrNotFound) && !errors.Is(err, proto.ErrInvalid) {
+		c.Say("Warning: the session stays: %v; try: zino sessions rm %s", err, id)
+	}
+}
+
+// remove deletes a session. It retries while an interrupted turn has it locked.
+func (c *chat) remove(ctx context.Context, id string) error {
+	if stored, err := c.isStored(ctx, id); !stored {
 		return err
 	}
 	for {
-		_, err := connect.Forward(ctx, c.d, "mem", proto.MemRemoveSession, proto.RemoveSession{SessionID: c.req.SessionID})
+		_, err := connect.Forward(ctx, c.d, "mem", proto.MemRemoveSession, proto.RemoveSession{SessionID: id})
 		if !errors.Is(err, proto.ErrBusy) {
 			return err
 		}

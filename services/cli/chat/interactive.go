@@ -6,9 +6,8 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,12 +16,15 @@ import (
 	"zino/services/cli/connect"
 	"zino/services/cli/render"
 	"zino/services/cli/term"
+	"zino/services/cli/turn"
 )
 
 // Exit statuses of zino-chat.
 const (
 	chatPanicked = 2 // of a Go program
 	chatVersion  = 3 // it has another version
+	chatHangup   = 129
+	chatTerm     = 130
 )
 
 // errPlain says that the plain chat is to be used.
@@ -36,70 +38,58 @@ func (c *chat) isInteractive() bool {
 
 // interactive starts zino-chat, which has the terminal until it ends, and the services
 // meanwhile. It returns errPlain if the plain chat has to do.
-func (c *chat) interactive(ctx context.Context) error {
-	program, err := sibling("zino-chat")
-	if err != nil {
+func (c *chat) interactive(ctx context.Context, notes []string) error {
+	restore := term.Preserve(c.In)
+	p, err := startProgram(c.In, c.Out)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		c.Say("Warning: zino-chat is missing: using plain output")
 		return errPlain
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	restore := term.Preserve(c.In)
-	cmd := exec.Command(program)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.In, c.Out, os.Stderr
-	cmd.ExtraFiles = []*os.File{r}
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer signal.Stop(signals)
-	if err := cmd.Start(); err != nil {
-		r.Close()
+	case err != nil:
 		c.Say("Warning: zino-chat cannot be started (%v): using plain output", err)
 		return errPlain
 	}
-	r.Close()
-	lines := json.NewEncoder(w)
-	if err := lines.Encode(c.startLine()); err != nil && !errors.Is(err, syscall.EPIPE) {
+	defer p.close()
+	lines := json.NewEncoder(p.line)
+	if err := lines.Encode(c.startLine(notes)); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	ready := make(chan proto.ChatResult)
 	attach, cancel := context.WithCancel(ctx)
 	defer cancel()
+	ready := make(chan struct{})
 	go func() {
 		defer close(ready)
-		ready <- c.services(attach)
+		lines.Encode(c.services(attach)) // fails if zino-chat has ended
 	}()
 	for {
 		select {
-		case result, ok := <-ready:
-			if !ok {
-				ready = nil
+		case s := <-p.signals:
+			p.signal(s)
+		case <-c.interrupts: // Ctrl-C is zino-chat's
+		case <-p.stops: // zino-chat restores the terminal before it stops
+			p.signal(syscall.SIGTSTP)
+		case status := <-p.states:
+			if status.Stopped() {
+				p.stopped(status)
 				continue
 			}
-			lines.Encode(result) // zino-chat may have ended
-		case s := <-signals:
-			if s != syscall.SIGQUIT {
-				cmd.Process.Signal(s)
+			if status.Signaled() || status.ExitStatus() == chatPanicked {
+				restore()
+				io.WriteString(c.Out, restored) // fails if the terminal is gone
 			}
-		case <-c.interrupts:
-		case err := <-ended:
 			cancel()
-			for ready != nil { // what was begun of the services is known then
-				if _, ok := <-ready; !ok {
-					ready = nil
-				}
+			<-ready
+			made, session := p.opened()
+			if c.d != nil && c.discarded {
+				c.removeSessions(made)
 			}
-			return c.chatEnded(err, restore)
+			return c.chatEnded(status, session)
 		}
 	}
 }
 
 // startLine returns what zino-chat needs to begin.
-func (c *chat) startLine() proto.ChatStart {
+func (c *chat) startLine(notes []string) proto.ChatStart {
 	base, err := connect.BaseDir()
 	if err != nil {
 		base = ""
@@ -108,10 +98,16 @@ func (c *chat) startLine() proto.ChatStart {
 	if err != nil {
 		self = os.Args[0]
 	}
+	socket := ""
+	if places, err := c.Places(c.cfg, false); err == nil && len(places) > 0 && places[0].Only {
+		socket = places[0].Socket
+	}
+	req := c.req
+	req.NoSave = c.NoSave
 	o := c.cfg.Chat
 	return proto.ChatStart{
-		Type: proto.TypeChatStart, Version: rpc.Version, Zino: self, Base: base, Root: c.req.Root,
-		SessionID: c.Session, Latest: c.Latest, OnHangup: c.OnHangup, Resume: c.resumeOptions(), Request: c.req, NoModel: c.noModel(),
+		Type: proto.TypeChatStart, Version: rpc.Version, Zino: self, Socket: socket, Base: base, Root: c.req.Root, RootGiven: c.RootSet,
+		SessionID: c.Session, Latest: c.Latest, OnHangup: c.OnHangup, Command: programName(), Options: strings.Join(c.resumeOptions(), ""), Request: req, NoModel: c.noModel(), Notes: notes,
 		Chat: proto.ChatOptions{
 			PreviewLines: o.PreviewLines, Reasoning: o.Reasoning, Width: o.Width, WidthMethod: o.WidthMethod,
 			Notify: o.Notify, Title: o.Title, Theme: o.Theme, ScreenReader: o.ScreenReader || os.Getenv("ZINO_SCREEN_READER") == "1",
@@ -119,54 +115,78 @@ func (c *chat) startLine() proto.ChatStart {
 	}
 }
 
-// services finds or starts the daemon.
+// services finds or starts the daemon, and finds the session.
 func (c *chat) services(ctx context.Context) proto.ChatResult {
-	if err := c.attach(ctx); err != nil {
+	var notes []string
+	c.Note = func(line string) { notes = append(notes, line) }
+	err := c.attach(ctx)
+	if err == nil && !c.d.Named {
+		c.Introduce(ctx, c.d)
+		c.CompareVersions(ctx, c.d)
+	}
+	if err == nil && (c.Session != "" || c.Latest) {
+		var id string
+		var known *proto.SessionSummary
+		if id, known, err = turn.Session(ctx, c.Env, c.d); err == nil {
+			err = c.use(ctx, id, known)
+		}
+	}
+	c.Note = nil
+	if err != nil {
 		packet := render.ErrorPacket(connect.Explain(err))
-		return proto.ChatResult{Type: proto.TypeChatFailed, Kind: packet.Kind, Message: packet.Message}
+		return proto.ChatResult{Type: proto.TypeChatFailed, Kind: packet.Kind, Message: packet.Message, Notes: notes}
 	}
 	req := c.d.WithEnvironment(c.req)
-	return proto.ChatResult{Type: proto.TypeChatReady, Socket: c.d.Client.Path, Request: &req}
+	req.NoSave = c.discarded
+	return proto.ChatResult{Type: proto.TypeChatReady, Socket: c.d.Client.Path, Request: &req, Notes: notes}
 }
 
 // restored resets what zino-chat has changed of the terminal: autowrap, synchronized
-// output, bracketed paste, focus reports, keyboard modes, cursor and style. The
-// cursor goes to the lowest row.
+// output, bracketed paste, focus reports, keyboard modes, cursor and style. The rows
+// below the cursor are deleted.
 const restored = "\x1b[?7h\x1b[?2026l\x1b[?2004l\x1b[?1004l\x1b[<u\x1b[>4m\x1b[?25h\x1b[m\r\x1b[999M"
 
-// chatEnded returns the result of zino-chat. If it was killed, it restores the terminal.
-func (c *chat) chatEnded(err error, restore func()) error {
-	exit, failed := errors.AsType[*exec.ExitError](err)
-	if err == nil {
+// chatEnded returns the result of zino-chat.
+func (c *chat) chatEnded(status syscall.WaitStatus, session string) error {
+	why := ""
+	switch code := status.ExitStatus(); {
+	case status.Signaled():
+		why = status.Signal().String()
+	case code == 0:
 		return nil
-	}
-	if !failed {
-		return err
-	}
-	switch code := exit.ExitCode(); code {
-	case -1, chatPanicked:
-		restore()
-		io.WriteString(c.Out, restored)
-		c.Say("zino-chat ended: %s. Go on with: zino sessions resume", strings.TrimPrefix(exit.Error(), "signal: "))
-		return render.ErrReported
-	case chatVersion:
-		c.Say("Warning: zino-chat has another version: using plain output")
+	case code == chatPanicked:
+		why = "it crashed"
+		if base, err := connect.BaseDir(); err == nil {
+			why += ", see " + render.Home(filepath.Join(base, "log", "chat.log"))
+		}
+	case code == chatVersion:
+		c.Say("Warning: zino-chat has version %s: using plain output", programVersion())
+		if c.d != nil { // the plain chat begins anew
+			c.d.Close()
+			c.d, c.req.SessionID = nil, ""
+		}
 		return errPlain
-	case 129:
+	case code == chatHangup:
 		return render.ErrHangup
-	case 130:
+	case code == chatTerm:
 		return render.ErrInterrupted
+	default:
+		return render.ErrReported
+	}
+	if session == "" || c.discarded {
+		c.Say("zino-chat ended: %s.", why)
+	} else {
+		c.Say("zino-chat ended: %s. Go on with: %s", why, c.resumeCommand(session))
 	}
 	return render.ErrReported
 }
 
-// sibling returns the path of a program beside this one.
-func sibling(name string) (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
+// removeSessions removes the sessions of a chat with --no-save, and the copy of one.
+func (c *chat) removeSessions(ids []string) {
+	if c.req.SessionID != "" && !slices.Contains(ids, c.req.SessionID) {
+		ids = append(ids, c.req.SessionID)
 	}
-	path := filepath.Join(filepath.Dir(self), name)
-	_, err = os.Stat(path)
-	return path, err
+	for _, id := range ids {
+		c.removeSession(id)
+	}
 }

@@ -17,16 +17,22 @@ import (
 
 // Target is the choice of configuration and daemon on the command line.
 type Target struct {
-	Err      *os.File // messages for the user
-	File     string   // --config
-	Socket   string   // --socket
-	Host     bool     // --host: the host's daemon and no other
-	Provider string   // --provider
+	Err      *os.File          // messages for the user
+	Note     func(line string) // receives the messages of Say in place of Err; nil: none
+	File     string            // --config
+	Socket   string            // --socket
+	Host     bool              // --host: the host's daemon and no other
+	Provider string            // --provider
 }
 
 // Say prints a line on standard error, with control characters escaped.
 func (t *Target) Say(format string, args ...any) {
-	fmt.Fprintln(t.Err, text.Visible(fmt.Sprintf(format, args...)))
+	line := text.Visible(fmt.Sprintf(format, args...))
+	if t.Note != nil {
+		t.Note(line)
+		return
+	}
+	fmt.Fprintln(t.Err, line)
 }
 
 // Named reports whether the user named a configuration file.
