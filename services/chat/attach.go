@@ -76,12 +76,6 @@ func unattached(message string) (typed string, files []string) {
 	}
 }
 
-// typedOf returns what was typed of a message.
-func typedOf(message string) string {
-	typed, _ := unattached(message)
-	return typed
-}
-
 // attachments describes the files that a text consists of; ok is false if there is
 // something else in it, or a name that was not mentioned.
 func attachments(s string, mentioned [][]string) (files []string, ok bool) {

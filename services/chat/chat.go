@@ -68,8 +68,8 @@ type chat struct {
 	windows   map[string]int64 // context of models, in tokens, as far as is known
 	sandbox   string
 	usage     usage
-	turn      *turn    // the open turn; nil: none
-	queued    []queued // messages that wait
+	turn      *turn     // the open turn; nil: none
+	queued    []*queued // messages that wait
 	editor    *input.Editor
 	past      past
 	search    *search

@@ -81,7 +81,7 @@ func commandOf(message string) (line string, ok bool) {
 
 // run carries out a command. It reports whether the editor may be emptied.
 func (c *chat) run(line, typed string) bool {
-	c.print(kindUser, c.quote(typed)...)
+	c.print(kindUser, c.quote(typed, nil)...)
 	if strings.HasPrefix(line, "!") {
 		c.say("Not available: this daemon has no run_command (version %s).", cmp.Or(c.version, "unknown"))
 		return true

@@ -16,8 +16,6 @@ const (
 	twice = 2 * time.Second
 	// doubleEsc is how soon a second Esc counts as a double one.
 	doubleEsc = 500 * time.Millisecond
-	// queuedMax is how many messages wait.
-	queuedMax = 16
 )
 
 // visible makes a line of a message harmless.
@@ -119,7 +117,7 @@ func (c *chat) key(key input.Key) {
 		}
 		c.editor.Apply(key, width-1-len(prompt))
 	case "up":
-		if c.editor.Empty() && len(c.queued) > 0 {
+		if c.editor.Empty() && len(c.waiting()) > 0 {
 			c.takeBack()
 		} else if !c.editor.Apply(key, width-1-len(prompt)) {
 			c.older()
@@ -149,106 +147,45 @@ func (c *chat) enter() {
 // submit carries out what is in the editor: a command, or a message. During a turn the
 // message waits, to steer the turn or to be a turn of its own.
 func (c *chat) submit(mode string) {
-	message := strings.TrimRight(c.editor.Text(), "\n")
-	if strings.TrimSpace(message) == "" {
+	draft := c.editor.Draft()
+	typed := strings.TrimRight(draft.Text(), "\n")
+	if strings.TrimSpace(typed) == "" {
 		return
 	}
-	if len(message) > messageMax {
-		c.say("The message has %d MB; at most 8 MB fit. Name the file with @path.", (len(message)+999_999)/1_000_000)
+	if len(typed) > messageMax {
+		c.say("The message has %d MB; at most 8 MB fit. Name the file with @path.", (len(typed)+999_999)/1_000_000)
 		return
 	}
 	c.closeMenu()
-	if command, ok := commandOf(message); ok {
-		if !c.run(command, message) {
+	if command, ok := commandOf(typed); ok {
+		if !c.run(command, typed) {
 			return
 		}
-		c.keep(message)
+		c.keep(typed)
 		c.editor.Reset()
 		return
 	}
-	message = strings.TrimSpace(strings.TrimPrefix(message, "/"+strings.TrimPrefix(message, "//")))
-	if strings.HasPrefix(c.editor.Text(), "//") {
-		message = strings.TrimRight(c.editor.Text()[1:], "\n")
+	if waits := c.turn != nil || !c.ready; waits && len(c.queued) >= queuedMax {
+		c.say("%d messages wait: wait for the turn to end, or press Esc.", queuedMax)
+		return
 	}
-	c.keep(c.editor.Text())
+	c.keep(typed)
 	c.editor.Reset()
-	message, notes := c.attach(message)
-	if c.turn == nil {
-		c.send(message)
+	sent := typed
+	if strings.HasPrefix(typed, "//") { // not a command
+		sent = typed[1:]
+	}
+	text, notes := c.attach(sent)
+	m := message{draft, text}
+	if c.turn == nil && c.ready {
+		c.echo(m)
+		c.begin(m)
 	} else {
-		c.wait(message, mode)
+		c.wait(m, mode)
 	}
 	for _, note := range notes {
 		c.print(kindUserNote, c.dim("  "+note))
 	}
-}
-
-// wait queues a message during a turn.
-func (c *chat) wait(message, mode string) {
-	if len(c.queued) >= queuedMax {
-		c.editor.Set(typedOf(message))
-		c.say("%d messages wait: wait for the turn to end, or press Esc.", queuedMax)
-		return
-	}
-	t := c.turn
-	if t.id == "" || c.noSave || !c.can(proto.DaemonTurnSay.Type) {
-		c.queued = append(c.queued, queued{text: message, mode: proto.ViaQueue})
-		return
-	}
-	c.queued = append(c.queued, queued{text: message, mode: mode})
-	call(c, proto.DaemonTurnSay, proto.TurnSay{SessionID: t.session, Text: message, Mode: mode, RequestID: requestID()}, func(said proto.Said, err error) {
-		for i := range c.queued {
-			if q := &c.queued[i]; q.text == message && q.say == "" {
-				if err == nil {
-					q.say, q.mode = said.Say, said.Mode
-					return
-				}
-				c.dequeue(i)
-				break
-			}
-		}
-		if err == nil {
-			return // it was delivered before the answer
-		}
-		if c.turn == nil { // the turn ended meanwhile
-			c.echo(message)
-			c.begin(message)
-			return
-		}
-		c.fail(errorOf(err))
-		c.editor.Set(typedOf(message))
-	})
-}
-
-// findQueued returns the index of a message that waits.
-func (c *chat) findQueued(say, message string) int {
-	for i, q := range c.queued {
-		if say != "" && q.say == say || q.say == "" && q.text == message {
-			return i
-		}
-	}
-	return -1
-}
-
-func (c *chat) dequeue(i int) { c.queued = append(c.queued[:i:i], c.queued[i+1:]...) }
-
-// takeBack brings the newest message that waits back into the editor.
-func (c *chat) takeBack() {
-	i := len(c.queued) - 1
-	q := c.queued[i]
-	if q.say == "" && c.turn != nil && c.turn.id != "" && c.can(proto.DaemonTurnSay.Type) && !c.noSave {
-		return // on its way
-	}
-	c.dequeue(i)
-	c.editor.Set(typedOf(q.text))
-	if q.say == "" {
-		return
-	}
-	call(c, proto.DaemonTurnSay, proto.TurnSay{SessionID: c.session, Say: q.say}, func(_ proto.Said, err error) {
-		if err != nil && c.editor.Text() == typedOf(q.text) { // it was delivered meanwhile
-			c.editor.Reset()
-		}
-	})
 }
 
 // tab completes a word, or queues the message during a turn.

@@ -92,16 +92,19 @@ func (c *chat) userMessage(t *turn, m proto.UserMessage) {
 		c.say("%s", safe(m.Text))
 		return
 	}
-	if i := c.findQueued(m.Say, m.Text); m.Via != proto.ViaStart && i >= 0 {
-		c.dequeue(i)
-	} else if m.Via == proto.ViaStart && !t.elsewhere && !t.replay {
+	if m.Via == proto.ViaStart && !t.elsewhere && !t.replay {
 		return // it was printed when it was sent
 	}
+	sent, ok := c.delivered(m)
+	if !ok {
+		typed, _ := unattached(m.Text)
+		sent = message{c.editor.NewDraft(typed), m.Text}
+	}
 	if m.Via == proto.ViaSteer {
-		c.print(kindUser, c.quote(m.Text)...)
+		c.print(kindUser, c.quote(sent.draft.Shown(), sent.files())...)
 		return
 	}
-	c.echo(m.Text)
+	c.echo(sent)
 }
 
 // wait is what a turn waits for.

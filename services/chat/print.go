@@ -182,9 +182,9 @@ func elapsed(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// quote returns the rows of the user's message as it is printed.
-func (c *chat) quote(message string) (rows []string) {
-	message, files := unattached(message)
+// quote returns the rows of the user's message as it is printed, with a line for each file
+// that is attached to it.
+func (c *chat) quote(message string, files []string) (rows []string) {
 	for i, line := range strings.Split(strings.TrimRight(message, "\n"), "\n") {
 		for j, row := range c.widths.Wrap(visible(line), c.proseWidth()-len(prompt)) {
 			lead := prompt

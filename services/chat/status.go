@@ -43,7 +43,7 @@ func (c *chat) statusParts() (parts []statusPart) {
 	add("cost", c.usage.cost(), false)
 	context, full := c.usage.context(c.windows[c.model])
 	add("context", context, full)
-	if n := len(c.queued); n > 0 {
+	if n := len(c.waiting()); n > 0 {
 		add("queue", fmt.Sprintf("%d queued", n), false)
 	}
 	return parts

@@ -13,7 +13,7 @@ func TestStatus(t *testing.T) {
 	x := newTestChat(t)
 	x.model, x.title, x.sandbox, x.windows = "claude-sonnet-5-5", "why does it fail?", "workspace-write", map[string]int64{"claude-sonnet-5-5": 200_000}
 	x.used(usageOf(7_000, 1_000, 0.0231))
-	x.queued = []queued{{text: "a"}, {text: "b"}}
+	x.queued = []*queued{{}, {}}
 	for _, test := range []struct {
 		width int
 		want  string

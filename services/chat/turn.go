@@ -34,14 +34,9 @@ type turn struct {
 	canceled  bool        // an interruption was asked for
 	lost      bool        // the connection is being made again
 	todo      todo
-	replay    bool // packets are from the log
-}
-
-// queued is a message that waits.
-type queued struct {
-	text string
-	say  string // its id at the daemon; "": it waits here
-	mode string // proto.ViaSteer or proto.ViaQueue
+	replay    bool     // packets are from the log
+	failed    bool     // it has ended without success
+	returned  []string // says that were not delivered
 }
 
 func (c *chat) newTurn(session, id string) *turn {
@@ -57,33 +52,21 @@ func (c *chat) newStream() *markdown.Stream {
 	}
 }
 
-// send sends a message as a turn.
-func (c *chat) send(message string) {
-	if !c.ready {
-		c.enqueue(queued{text: message, mode: proto.ViaQueue})
+// send sends a message that the user has not typed.
+func (c *chat) send(s string) {
+	m := c.messageOf(s)
+	if c.turn != nil || !c.ready {
+		c.wait(m, proto.ViaQueue)
 		return
 	}
-	c.echo(message)
-	c.begin(message)
-}
-
-// enqueue shows that a message waits. Rows of the region show it; a screen reader gets a
-// line.
-func (c *chat) enqueue(q queued) {
-	c.queued = append(c.queued, q)
-	if c.start.Chat.ScreenReader {
-		label := "Next: "
-		if q.mode == proto.ViaQueue {
-			label = "Then: "
-		}
-		c.say("%s", label+safe(text.OneLine(typedOf(q.text))))
-	}
+	c.echo(m)
+	c.begin(m)
 }
 
 // echo prints the user's message.
-func (c *chat) echo(message string) {
+func (c *chat) echo(m message) {
 	c.unfolded.restart()
-	c.print(kindUser, c.quote(message)...)
+	c.print(kindUser, c.quote(m.draft.Shown(), m.files())...)
 }
 
 // openTurn makes t the open turn.
@@ -95,7 +78,7 @@ func (c *chat) openTurn(t *turn) (ctx context.Context) {
 }
 
 // begin starts a turn.
-func (c *chat) begin(message string) {
+func (c *chat) begin(m message) {
 	t := c.newTurn(c.session, "")
 	ctx := c.openTurn(t)
 	c.tell("Working.")
@@ -104,26 +87,26 @@ func (c *chat) begin(message string) {
 			c.session = proto.NewSessionID()
 			c.made, t.session = c.session, c.session
 		}
-		go c.ask(ctx, t, message)
+		go c.ask(ctx, t, m.text)
 		return
 	}
 	req := c.request
 	start := proto.TurnStart{
-		Message: message, SessionID: c.session, Root: c.root, SystemPrompt: req.SystemPrompt, Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens,
+		Message: m.text, SessionID: c.session, Root: c.root, SystemPrompt: req.SystemPrompt, Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens,
 		Effort: req.Effort, Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, RequestID: rand.Text(),
 	}
-	call(c, proto.DaemonTurnStart, start, func(started proto.TurnStarted, err error) {
+	insist(c, proto.DaemonTurnStart, start, func(started proto.TurnStarted, err error) {
 		if c.turn != t {
 			return
 		}
 		if err != nil {
 			c.turnFailed(errorOf(err))
-			c.editor.Set(typedOf(message)) // it was refused: nothing is stored
+			c.takeIn([]*queued{{message: m}}) // it was refused: nothing is stored
 			return
 		}
 		c.session, t.session, t.id = started.SessionID, started.SessionID, started.Turn
 		if c.title == "" {
-			c.retitle(text.Clip(text.OneLine(typedOf(message)), 60))
+			c.retitle(text.Clip(text.OneLine(m.draft.Shown()), 60))
 		}
 		c.state(t, proto.TurnState{State: started.State})
 		if t.canceled {
@@ -134,6 +117,7 @@ func (c *chat) begin(message string) {
 			next = &started.Next
 		}
 		go c.follow(ctx, t, next)
+		c.handAll()
 	})
 }
 
@@ -207,6 +191,7 @@ func (c *chat) continued(t *turn, m proto.Continued) {
 	t.cancel()
 	c.flush(t)
 	c.say("The context is nearly full: going on in session %s.", safe(shortID(m.SessionID)))
+	c.moved(t)
 	next := c.newTurn(m.SessionID, m.Turn)
 	next.began, next.elsewhere = t.began, t.elsewhere
 	c.session = m.SessionID
@@ -270,43 +255,7 @@ func (c *chat) turnOver(failed bool, returned []proto.Say) {
 	c.tick.Stop()
 	c.unfolded.finish()
 	c.notify(t, failed)
-	if !failed {
-		c.next()
-		return
-	}
-	var back []string
-	for _, say := range returned {
-		back = append(back, typedOf(say.Text))
-		if i := c.findQueued(say.Say, say.Text); i >= 0 {
-			c.dequeue(i)
-		}
-	}
-	for _, q := range c.queued {
-		back = append(back, typedOf(q.text))
-	}
-	c.queued = nil
-	if len(back) > 0 {
-		if !c.editor.Empty() {
-			back = append(back, c.editor.Text())
-		}
-		c.editor.Set(strings.Join(back, "\n\n"))
-	}
-}
-
-// next begins the turn of the next message that waits here. Those that wait at the daemon
-// begin by themselves: they are followed.
-func (c *chat) next() {
-	if len(c.queued) == 0 || c.turn != nil {
-		return
-	}
-	q := c.queued[0]
-	if q.say == "" {
-		c.dequeue(0)
-		c.echo(q.text)
-		c.begin(q.text)
-		return
-	}
-	c.followOpen(proto.TurnInfo{}, false)
+	c.settle(t, failed, returned)
 }
 
 // followOpen follows a turn that this chat has not begun: that of info, or without an id

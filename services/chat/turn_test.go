@@ -149,12 +149,12 @@ func TestErrors(t *testing.T) {
 // TestBlankLines checks that one blank line separates what is printed of turns.
 func TestBlankLines(t *testing.T) {
 	x := newTestChat(t)
-	x.echo("one")
+	x.echo(x.messageOf("one"))
 	x.send(`{"type":"reasoning","text":"x"}`, `{"type":"assistant_final","text":"Let me look.\n"}`)
 	x.send(call3("read", `{"path":"a"}`, `"ok":true,"duration_ms":0,"result":{"ok":true,"data":{"content":"x"}}`)...)
 	x.send(call3("read", `{"path":"b"}`, `"ok":true,"duration_ms":0,"result":{"ok":true,"data":{"content":"x"}}`)...)
 	x.send(`{"type":"notice","kind":"warning","text":"careful"}`, `{"type":"assistant_final","text":"\n\n# Done\n\n\n\nIt works.\n\n"}`, `{"type":"turn_ended","turn":"t-1","state":"done"}`)
-	x.echo("two")
+	x.echo(x.messageOf("two"))
 	want := "> one\n\n· thought for 0s  [1]\n\nLet me look.\n\n✓ read  a  1 line  0.00s\n✓ read  b  1 line  0.00s\n\ncareful\n\nDone\n\nIt works.\n\n> two\n"
 	zinotest.Equal(t, "printed", x.printed(), want)
 }
@@ -163,7 +163,7 @@ func TestBlankLines(t *testing.T) {
 func TestUnfolded(t *testing.T) {
 	x := newTestChat(t)
 	x.say("before")
-	x.echo("count")
+	x.echo(x.messageOf("count"))
 	x.send(`{"type":"reasoning","text":"I count."}`)
 	x.send(call3("bash", `{"command":"seq 7"}`, `"ok":true,"duration_ms":0,"result":{"ok":true,"data":{"stdout":"1\n2\n3\n4\n5\n6\n7\n","stderr":"","exit_code":0,"timed_out":false}}`)...)
 	x.send(`{"type":"assistant_final","text":"Seven."}`, `{"type":"turn_ended","turn":"t-1","state":"done"}`)
@@ -183,7 +183,7 @@ func TestUnfolded(t *testing.T) {
 // to the editor.
 func TestQueuedMessagesReturn(t *testing.T) {
 	x := newTestChat(t)
-	x.queued = []queued{{text: "steer", say: "s-1", mode: proto.ViaSteer}, {text: "then", mode: proto.ViaQueue}}
+	x.queued = []*queued{{message: x.messageOf("steer"), say: "s-1", mode: proto.ViaSteer}, {message: x.messageOf("then"), mode: proto.ViaQueue}}
 	zinotest.Equal(t, "rows", x.activityRows(), "Working 0s · Esc stops\nnext: steer\nthen: then")
 	x.send(`{"type":"turn_ended","turn":"t-1","state":"error","result":{"type":"error","message":"no","code":"internal"},"returned":[{"say":"s-1","text":"steer"}]}`)
 	zinotest.Equal(t, "the editor", x.editor.Text(), "steer\n\nthen")

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"zino/pkg/text"
-	"zino/proto"
 	"zino/services/chat/screen"
 )
 
@@ -78,15 +77,13 @@ func (c *chat) above(width, height int) (rows []string) {
 	if small(width, height) {
 		return rows
 	}
-	if len(c.queued) == 0 {
+	waiting := c.waiting()
+	if len(waiting) == 0 {
 		return append(rows, "")
 	}
-	for _, q := range c.queued {
-		label := "next: "
-		if q.mode == proto.ViaQueue {
-			label = "then: "
-		}
-		rows = append(rows, c.dim(label+c.widths.Clip(safe(text.OneLine(typedOf(q.text))), width-1-len(label))))
+	for _, q := range waiting {
+		label := q.label(false)
+		rows = append(rows, c.dim(label+c.widths.Clip(safe(text.OneLine(q.draft.Shown())), width-1-len(label))))
 	}
 	return rows
 }
