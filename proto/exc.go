@@ -11,7 +11,7 @@ var (
 	// level of confinement; the error unavailable means that the level is not
 	// available on this host.
 	ExcValidate = method[Validate, Validation]("exc", "validate", "validation")
-	// ExcCapabilities returns the executors.
+	// ExcCapabilities returns the executors, and how code is confined by default.
 	ExcCapabilities = method[CapabilitiesRequest, ExecutorCapabilities]("exc", "capabilities", "capabilities", public)
 	// ExcCall carries out a call of one of the tools read, write, edit and bash.
 	// Every failure is a result: an unknown tool, malformed input, a missing file.
@@ -244,6 +244,8 @@ type ExecutorCapabilities struct {
 	Timeout float64 `json:"timeout"`
 	// Sandbox is the level of confinement of requests that name none.
 	Sandbox Level `json:"sandbox,omitzero"`
+	// Network is whether code of such requests may use the network.
+	Network bool `json:"network,omitzero"`
 	// Sandboxes are the levels of confinement that this host offers.
 	Sandboxes []Level `json:"sandboxes,omitzero"`
 }

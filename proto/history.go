@@ -60,4 +60,5 @@ var Changelog = [...]string{
 	"55 2026-11-23  context_window of rtr's capabilities; provider of notices of the kinds retry and wait",
 	"56 2026-11-23  sandbox of exc's capabilities",
 	"57 2026-11-23  run_command and rename_session of the daemon; command of the turn event of a session log; provider and model of the request of rtr's capabilities; search_sessions looks into titles (role title); title of its results",
+	"58 2026-11-23  network of exc's capabilities",
 }

@@ -15,13 +15,14 @@ const noModel = "no model: /provider"
 // identify learns which model answers and how commands are confined, and prints the first
 // line.
 func (c *chat) identify() {
+	selector := proto.ModelSelector{Provider: c.request.Provider, Model: c.request.Model}
 	go func() {
 		var caps proto.RouterCapabilities
 		var executor proto.ExecutorCapabilities
 		var routerErr, execErr error
 		var both sync.WaitGroup
 		both.Go(func() {
-			caps, routerErr = forwarded(c, "rtr", proto.RtrCapabilities, proto.ModelSelector{})
+			caps, routerErr = forwarded(c, "rtr", proto.RtrCapabilities, selector)
 		})
 		both.Go(func() { executor, execErr = forwarded(c, "exc", proto.ExcCapabilities, proto.CapabilitiesRequest{}) })
 		both.Wait()
@@ -44,8 +45,8 @@ const offline = "offline"
 // connectedTo keeps what the router says about its model.
 func (c *chat) connectedTo(caps proto.RouterCapabilities) {
 	c.provider = caps.Provider
-	if c.request.Model != "" || c.request.Provider != "" || caps.Provider == offline {
-		return // another one answers, or none
+	if caps.Provider == offline || c.request.Model != "" && caps.Model != c.request.Model {
+		return // none answers; an older router reports the configured one
 	}
 	c.model = caps.Model
 	if caps.ContextWindow > 0 {

@@ -194,7 +194,7 @@ func (s *Service) enter(ctx context.Context) (working context.Context, leave fun
 
 // capabilities lists the executors.
 func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest) (proto.ExecutorCapabilities, error) {
-	reply := proto.ExecutorCapabilities{Executors: map[string]proto.Executor{}, Timeout: s.timeout, Sandbox: s.host.level}
+	reply := proto.ExecutorCapabilities{Executors: map[string]proto.Executor{}, Timeout: s.timeout}
 	for _, tool := range s.catalog.Snapshot().Executors() {
 		e := proto.Executor{Command: tool.Executor, FileExtension: tool.FileExtension}
 		if tool.StaticAnalysis != "" {
@@ -208,7 +208,9 @@ func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest)
 			reply.Sandboxes = append(reply.Sandboxes, level)
 		}
 	}
-	return reply, nil
+	var err error
+	reply.Sandbox, reply.Network, err = s.host.settle("", nil)
+	return reply, err
 }
 
 const rootWarning = "exc runs code as root: start Zino as an ordinary user"

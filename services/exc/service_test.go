@@ -157,6 +157,16 @@ func TestCapabilities(t *testing.T) {
 	if e := got.Executors["sh"]; e.StaticAnalysis == nil || e.HasValidator {
 		t.Errorf("sh: %+v", e)
 	}
+	for _, test := range []struct {
+		level           proto.Level
+		allow, reported bool // the network
+	}{{"off", false, true}, {"workspace-write", false, false}, {"read-only", true, true}} {
+		s := newService(t, func(c *config.Exc) { c.Sandbox, c.Network = test.level, test.allow }, nil)
+		got, err := rpc.Call(t.Context(), s.dial(t), proto.ExcCapabilities, proto.CapabilitiesRequest{})
+		if err != nil || got.Sandbox != test.level || got.Network != test.reported {
+			t.Errorf("level %s: got %+v, %v", test.level, got, err)
+		}
+	}
 	st, err := rpc.Call(t.Context(), client, proto.GetStats, proto.StatsRequest{})
 	if err != nil || st.Info["executors"] != "bash, sh, zino-no-such-command, python3" {
 		t.Errorf("stats: %+v, %v", st, err)
