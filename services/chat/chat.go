@@ -76,6 +76,7 @@ type chat struct {
 	menu      *menu
 	picker    *picker
 	approvals approvals
+	mode      modeState
 	items     items
 	unfolded  unfolded
 	agents    string           // the notice about AGENTS.md that was printed last
@@ -176,6 +177,7 @@ func newChat(start proto.ChatStart, p *parent) *chat {
 	c.sandbox = string(start.Request.Sandbox)
 	c.model = start.Request.Model
 	c.items.limit()
+	c.mode = newModeState(&start)
 	return c
 }
 

@@ -34,6 +34,7 @@ func (c *chat) identify() {
 				c.sandbox = string(executor.Sandbox) // of requests that name none
 			}
 			c.greet(routerErr == nil && caps.Provider == offline)
+			c.learnMode()
 			c.continueSession()
 		})
 	}()

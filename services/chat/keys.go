@@ -26,10 +26,13 @@ func (c *chat) input(event input.Event) {
 	switch e := event.(type) {
 	case input.Key:
 		c.key(e)
+	case input.Mark:
+		c.passMark(e)
 	case input.Paste:
 		if len(c.approvals.list) > 0 || c.choice != nil { // a paste answers nothing
 			return
 		}
+		c.mode.choice = nil
 		if c.picker != nil {
 			c.picker.filterBy(c, strings.Join(strings.Fields(string(e)), " "))
 			return
@@ -67,6 +70,8 @@ func (c *chat) key(key input.Key) {
 	case c.picker != nil:
 		c.picker.key(c, key)
 		return
+	case c.mode.choice != nil && c.planKey(key):
+		return
 	case c.search != nil && c.searchKey(key):
 		return
 	case c.menu != nil && c.menuKey(key):
@@ -78,6 +83,8 @@ func (c *chat) key(key input.Key) {
 		c.enter()
 	case "tab":
 		c.tab()
+	case "shift+tab":
+		c.nextMode()
 	case "esc":
 		c.escape(escaped)
 	case "ctrl+c":

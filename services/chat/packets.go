@@ -37,6 +37,7 @@ func (c *chat) packet(p packet) {
 		decode(p, func(m proto.UserMessage) { c.userMessage(t, m) })
 	case proto.TypeLive:
 		t.replay, t.rejoined = false, true
+		c.syncApprovals()
 	case proto.TypeAssistantDelta:
 		decode(p, func(d proto.AssistantDelta) { c.delta(t, d.Text) })
 	case proto.TypeAssistantFinal:

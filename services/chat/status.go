@@ -25,6 +25,7 @@ func (c *chat) statusParts() (parts []statusPart) {
 			parts = append(parts, statusPart{name, text, bold})
 		}
 	}
+	add("mode", c.modeSign(), false)
 	model := safe(c.model)
 	if model == "" && c.ready {
 		model = noModel
@@ -35,9 +36,12 @@ func (c *chat) statusParts() (parts []statusPart) {
 	if c.noSave {
 		add("title", "not saved", false)
 	}
-	if c.sandbox == string(proto.LevelOff) {
+	switch {
+	case c.currentMode() == modePlan:
+		add("sandbox", string(proto.LevelReadOnly), false)
+	case c.sandbox == string(proto.LevelOff):
 		add("sandbox", "sandbox off", true)
-	} else {
+	default:
 		add("sandbox", c.sandbox, false)
 	}
 	add("cost", c.usage.cost(), false)
@@ -65,8 +69,10 @@ func (c *chat) status(width int) string {
 		}
 		parts = slices.DeleteFunc(parts, func(p statusPart) bool { return p.name == name })
 	}
-	if over := cells() - width; over > 0 && len(parts) > 1 { // the context stays
-		parts[0].text = c.widths.Clip(parts[0].text, c.widths.Of(parts[0].text)-over)
+	if over := cells() - width; over > 0 && len(parts) > 1 { // mode and context stay
+		i := slices.IndexFunc(parts, func(p statusPart) bool { return p.name == "model" })
+		i = max(0, i)
+		parts[i].text = c.widths.Clip(parts[i].text, c.widths.Of(parts[i].text)-over)
 	}
 	var b strings.Builder
 	for i, p := range parts {

@@ -72,7 +72,7 @@ func (c *chat) echo(m message) {
 // openTurn makes t the open turn.
 func (c *chat) openTurn(t *turn) (ctx context.Context) {
 	ctx, t.cancel = context.WithCancel(c.ctx)
-	c.turn = t
+	c.turn, c.approvals = t, approvals{}
 	c.tick.Reset(time.Second)
 	return ctx
 }
@@ -82,12 +82,13 @@ func (c *chat) begin(m message) {
 	t := c.newTurn(c.session, "")
 	ctx := c.openTurn(t)
 	c.tell("Working.")
+	c.mode.choice, c.mode.open = nil, c.currentMode()
 	if c.isPlain() {
 		if c.session == "" {
 			c.session = proto.NewSessionID()
 			c.made, t.session = c.session, c.session
 		}
-		go c.ask(ctx, t, m.text)
+		go c.ask(ctx, t, c.gatedChat(m.text))
 		return
 	}
 	req := c.request
@@ -95,7 +96,8 @@ func (c *chat) begin(m message) {
 		Message: m.text, SessionID: c.session, Root: c.root, SystemPrompt: req.SystemPrompt, Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens,
 		Effort: req.Effort, Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, RequestID: rand.Text(),
 	}
-	insist(c, proto.DaemonTurnStart, start, func(started proto.TurnStarted, err error) {
+	gated, options := c.gatedStart(start), c.options()
+	insist(c, startTurn, gated, func(started gatedStarted, err error) {
 		if c.turn != t {
 			return
 		}
@@ -105,6 +107,7 @@ func (c *chat) begin(m message) {
 			return
 		}
 		c.session, t.session, t.id = started.SessionID, started.SessionID, started.Turn
+		c.took(options, started.Mode)
 		if c.title == "" {
 			c.retitle(text.Clip(text.OneLine(m.draft.Shown()), 60))
 		}
@@ -130,10 +133,8 @@ func (c *chat) isPlain() bool { return c.noSave || !c.can(proto.DaemonTurnStart.
 
 // ask makes a plain chat request, for messages that are not stored and for older
 // daemons.
-func (c *chat) ask(ctx context.Context, t *turn, message string) {
-	req := c.request
-	req.Message, req.SessionID, req.Root, req.Events = message, t.session, c.root, true
-	method := proto.Method[proto.Chat, proto.Text]{Service: "daemon", Type: proto.DaemonChat.Type, Reply: proto.TypeDone}
+func (c *chat) ask(ctx context.Context, t *turn, req gatedChat) {
+	method := proto.Method[gatedChat, proto.Text]{Service: "daemon", Type: proto.DaemonChat.Type, Reply: proto.TypeDone}
 	_, err := rpc.CallEvents(ctx, c.client, method, req, func(typ string, payload []byte) error {
 		select {
 		case c.packets <- packet{turn: t, typ: typ, payload: append([]byte(nil), payload...)}:
@@ -256,6 +257,9 @@ func (c *chat) turnOver(failed bool, returned []proto.Say) {
 	c.unfolded.finish()
 	c.notify(t, failed)
 	c.settle(t, failed, returned)
+	if !failed {
+		c.planned()
+	}
 }
 
 // followOpen follows a turn that this chat has not begun: that of info, or without an id

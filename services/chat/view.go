@@ -28,8 +28,7 @@ func (c *chat) region(width, height int) screen.Region {
 		rows = c.above(width, height)
 	}
 	if len(c.approvals.list) > 0 {
-		dialog, row, column := c.approvals.rows(c, width, height)
-		return screen.Region{Rows: append(rows, dialog...), Row: len(rows) + row, Col: column}
+		return c.dialog(rows, width, height, c.approvalRows)
 	}
 	if c.choice != nil {
 		row := c.widths.Clip(c.choice.text, width-1)
@@ -37,6 +36,9 @@ func (c *chat) region(width, height int) screen.Region {
 	}
 	if c.picker != nil {
 		return c.picker.region(c, rows, width, height)
+	}
+	if c.mode.choice != nil {
+		return c.dialog(rows, width, height, c.planRows)
 	}
 	edit, row, column := c.editor.Layout(width-1-len(prompt), max(1, height/2))
 	r := screen.Region{Row: len(rows) + row, Col: len(prompt) + column}

@@ -15,6 +15,7 @@ package fakedaemon
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -38,6 +39,18 @@ type Request struct {
 func (r Request) String(field string) string {
 	s, _ := r.Fields[field].(string)
 	return s
+}
+
+// JSON returns the fields without type and meta, sorted by name.
+func (r Request) JSON() string {
+	fields := maps.Clone(r.Fields)
+	delete(fields, "type")
+	delete(fields, "meta")
+	b, err := json.Marshal(fields)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
 }
 
 // Daemon is the fake daemon.

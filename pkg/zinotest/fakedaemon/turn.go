@@ -1,7 +1,10 @@
 package fakedaemon
 
 import (
+	"errors"
+	"net"
 	"sync"
+	"syscall"
 
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
@@ -22,6 +25,23 @@ type Turn struct {
 
 func newTurn(c *rpctest.Conn, r, start Request) *Turn {
 	return &Turn{Request: r, Start: start, ID: r.String("turn"), Gone: make(chan struct{}), conn: c, ended: make(chan struct{})}
+}
+
+// PID returns the process that follows the turn.
+func (t *Turn) PID() (pid int, err error) {
+	raw, err := t.conn.Conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var peer *syscall.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		peer, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err != nil || failed != nil {
+		return 0, errors.Join(err, failed)
+	}
+	return int(peer.Pid), nil
 }
 
 // Send sends packets.

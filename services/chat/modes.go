@@ -1,0 +1,347 @@
+package chat
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"zino/proto"
+	"zino/services/chat/input"
+)
+
+// Modes decide which calls of a turn a person is asked about.
+const (
+	modePlan    = "plan"
+	modeAsk     = "ask"
+	modeAuto    = "auto"
+	modeYolo    = "yolo"
+	modeDerived = "derived" // the daemon takes auto or yolo, by the sandbox level
+)
+
+// modes are the modes in the order of Shift-Tab.
+var modes = []string{modePlan, modeAsk, modeAuto, modeYolo}
+
+// modeMeans says what happens in a mode.
+var modeMeans = map[string]string{
+	modePlan: "nothing is changed, the answer is a plan. /go carries it out",
+	modeAsk:  "you are asked before each command and each change",
+	modeAuto: "you are asked before what the sandbox does not confine",
+	modeYolo: "you are not asked",
+}
+
+// modeState is the mode of the next turns.
+type modeState struct {
+	chosen string // by the user; "": derived
+	before string // chosen before plan
+	first  bool   // this is the user's first chat
+	open   string // the mode of the open turn
+	taken  taken
+	choice *guard // of the choice at the end of a plan; nil: it is not shown
+}
+
+// taken is what the daemon has made of a turn's options.
+type taken struct {
+	chosen, sandbox string // the options
+	mode            string // "": the daemon named none
+}
+
+// gatedStart is proto.TurnStart with the fields of daemons that have approvals. proto does
+// not declare them yet.
+type gatedStart struct {
+	proto.TurnStart
+	Mode      string `json:"mode,omitzero"`
+	Reachable bool   `json:"reachable,omitzero"`
+}
+
+// gatedStarted is proto.TurnStarted with the mode that the daemon has taken.
+type gatedStarted struct {
+	proto.TurnStarted
+	Mode string `json:"mode,omitzero"`
+}
+
+// gatedChat is proto.Chat with the fields of daemons that have approvals.
+type gatedChat struct {
+	proto.Chat
+	Mode      string `json:"mode,omitzero"`
+	Reachable bool   `json:"reachable,omitzero"`
+}
+
+// startTurn is proto.DaemonTurnStart with these fields.
+var startTurn = proto.Method[gatedStart, gatedStarted]{Service: "daemon", Type: proto.DaemonTurnStart.Type, Reply: proto.DaemonTurnStart.Reply}
+
+func newModeState(start *proto.ChatStart) modeState {
+	_, err := os.Stat(filepath.Join(start.Base, "chat_history"))
+	return modeState{chosen: start.Mode, first: errors.Is(err, fs.ErrNotExist)}
+}
+
+// hasApprovals reports whether the daemon has approvals, and so modes.
+func (c *chat) hasApprovals() bool { return c.can(approve.Type) }
+
+// needApprovals is hasApprovals for a command or key. Without approvals it says so.
+func (c *chat) needApprovals() bool {
+	if !c.hasApprovals() && c.methods != nil { // else the daemon is not known yet: see learnMode
+		c.unavailable("approvals")
+		return false
+	}
+	return true
+}
+
+// unavailable says that the daemon lacks what a command needs.
+func (c *chat) unavailable(what string) {
+	c.say("Not available: this daemon has no %s (version %s).", what, cmp.Or(safe(c.version), "unknown"))
+}
+
+// gate returns what a request says about approvals: the mode, and that a person can be
+// asked.
+func (c *chat) gate() (mode string, reachable bool) {
+	if !c.hasApprovals() {
+		return "", false
+	}
+	return cmp.Or(c.mode.chosen, modeDerived), true
+}
+
+func (c *chat) gatedStart(start proto.TurnStart) gatedStart {
+	mode, reachable := c.gate()
+	return gatedStart{start, mode, reachable}
+}
+
+// gatedChat returns a plain chat request.
+func (c *chat) gatedChat(message string) gatedChat {
+	req := c.request
+	req.Message, req.SessionID, req.Root, req.Events = message, c.session, c.root, true
+	mode, reachable := c.gate()
+	return gatedChat{req, mode, reachable}
+}
+
+// options returns what a turn's mode follows from.
+func (c *chat) options() taken {
+	return taken{chosen: c.mode.chosen, sandbox: string(c.request.Sandbox)}
+}
+
+// took records the mode that the daemon has taken for a turn.
+func (c *chat) took(options taken, mode string) {
+	if mode != "" {
+		options.mode = mode
+		c.mode.taken, c.mode.open = options, mode
+	}
+}
+
+// currentMode returns the mode of the next turn; "": there are no modes, or the level that
+// derives it is not known.
+func (c *chat) currentMode() string {
+	m := &c.mode
+	last := m.taken
+	last.mode = ""
+	switch {
+	case !c.hasApprovals():
+		return ""
+	case m.taken.mode != "" && last == c.options():
+		return m.taken.mode
+	case m.chosen != "":
+		return m.chosen
+	case c.sandbox == "":
+		return ""
+	case c.sandbox == string(proto.LevelOff):
+		return modeYolo
+	}
+	return modeAuto
+}
+
+// modeSign returns what the status line begins with; "": nothing.
+func (c *chat) modeSign() string {
+	if mode := c.currentMode(); mode != modeAuto {
+		return strings.ToUpper(safe(mode))
+	}
+	return ""
+}
+
+// learnMode asks for the level that derives the mode if it is not known, now that the
+// daemon is. In a user's first chat it says how to be asked.
+func (c *chat) learnMode() {
+	if !c.hasApprovals() {
+		if c.mode.chosen != "" && c.mode.chosen != modeYolo {
+			c.unavailable("approvals")
+		}
+		c.mode.chosen = ""
+		return
+	}
+	if c.sandbox != "" {
+		c.introduceMode()
+		return
+	}
+	method := proto.Method[proto.CapabilitiesRequest, struct {
+		Sandbox string `json:"sandbox,omitzero"`
+	}]{Service: "exc", Type: proto.ExcCapabilities.Type, Reply: proto.ExcCapabilities.Reply}
+	forward(c, "exc", method, proto.CapabilitiesRequest{}, func(caps struct {
+		Sandbox string `json:"sandbox,omitzero"`
+	}, err error) {
+		if err == nil && c.sandbox == "" {
+			c.sandbox = caps.Sandbox
+		}
+		c.introduceMode()
+	})
+}
+
+// introduceMode says how to be asked, once.
+func (c *chat) introduceMode() {
+	if !c.mode.first {
+		return
+	}
+	c.mode.first = false
+	switch c.currentMode() {
+	case modeYolo:
+		c.say("Commands run without asking (mode yolo). To be asked first: /mode ask, or Shift-Tab.")
+	case modeAuto:
+		c.say("Commands run in the sandbox without asking (mode auto). To be asked first: /mode ask, or Shift-Tab.")
+	}
+}
+
+// chooseMode sets the mode of the next turns.
+func (c *chat) chooseMode(mode string) {
+	m := &c.mode
+	if mode == modePlan && m.chosen != modePlan {
+		m.before = m.chosen
+	}
+	m.chosen, m.choice = mode, nil
+}
+
+// nextMode is Shift-Tab.
+func (c *chat) nextMode() {
+	if !c.needApprovals() {
+		return
+	}
+	i := slices.Index(modes, cmp.Or(c.mode.chosen, c.currentMode()))
+	c.chooseMode(modes[(i+1)%len(modes)])
+	if c.start.Chat.ScreenReader { // it has no status line
+		c.sayMode()
+	}
+}
+
+func (c *chat) sayMode() {
+	mode := cmp.Or(c.currentMode(), c.mode.chosen)
+	means := modeMeans[mode]
+	if means == "" {
+		c.say("The mode follows from the sandbox level.")
+		return
+	}
+	when := ""
+	if c.turn != nil {
+		when = " from the next turn on"
+	}
+	c.say("Mode %s%s: %s.", mode, when, means)
+}
+
+// setMode is /mode.
+func (c *chat) setMode(args string) {
+	if !c.needApprovals() {
+		return
+	}
+	if args != "" && !slices.Contains(modes, args) {
+		c.refuse("unknown mode %q: use %s", args, strings.Join(modes, ", "))
+		return
+	}
+	if args != "" {
+		c.chooseMode(args)
+	}
+	c.sayMode()
+}
+
+// plan is /plan.
+func (c *chat) plan(string) { c.setMode(modePlan) }
+
+// carryOut is the message that follows a plan.
+const carryOut = "Carry out the plan."
+
+// carryOutPlan is /go: it leaves plan mode and has the plan carried out. During a turn it
+// waits here: what waits at the daemon has the options of the open turn.
+func (c *chat) carryOutPlan(string) {
+	if !c.needApprovals() {
+		return
+	}
+	if c.currentMode() != modePlan {
+		c.refuse("There is no plan to carry out: /plan begins one.")
+		return
+	}
+	c.chooseMode(c.mode.before)
+	if c.turn != nil {
+		c.queued = append(c.queued, &queued{message: c.messageOf(carryOut), mode: proto.ViaQueue})
+		return
+	}
+	c.send(carryOut)
+}
+
+// planned is called when a turn has ended: one in plan mode ends with the choice what to do
+// with the plan.
+func (c *chat) planned() {
+	if c.turn != nil || c.mode.open != modePlan || c.currentMode() != modePlan {
+		return // with a turn: the next one, which waited
+	}
+	c.mode.choice = &guard{}
+	if c.start.Chat.ScreenReader {
+		c.say("%s", strings.Join(planChoices, ", "))
+	}
+}
+
+var planChoices = []string{"1 carry it out", "2 keep planning"}
+
+// planRows returns the rows of the choice, which stands in the place of the editor.
+func (c *chat) planRows(width, _ int) (rows []string, row, column int) {
+	wait := guardTime
+	if c.editor.Empty() {
+		wait = 0
+	}
+	c.appeared(c.mode.choice, wait)
+	if c.start.Chat.ScreenReader {
+		return []string{"Answer: "}, 0, len("Answer: ")
+	}
+	rows = c.choiceRows(planChoices, width-1)
+	return rows, len(rows) - 1, 0
+}
+
+// planKey handles a key while the choice is shown. It reports whether the key was an
+// answer: any other one goes on with the editor.
+func (c *chat) planKey(key input.Key) bool {
+	open := c.mode.choice.open
+	c.mode.choice = nil
+	switch {
+	case open && key.Name == "1":
+		c.carryOutPlan("")
+	case open && (key.Name == "2" || key.Name == "esc"):
+	default:
+		return false
+	}
+	return true
+}
+
+// showApprovals is /approvals.
+func (c *chat) showApprovals(string) {
+	if !c.needApprovals() {
+		return
+	}
+	call(c, listApprovals, approvalQuery{State: "pending"}, func(list approvalList, err error) {
+		if err != nil {
+			c.fail(errorOf(err))
+			return
+		}
+		lines := []string{"No approvals are pending."}
+		if len(list.Approvals) > 0 {
+			lines = nil
+		}
+		for _, a := range list.Approvals {
+			line := "  " + safe(a.ID) + "  " + a.line()
+			if len(a.Reasons) > 0 {
+				line += "  (" + safe(strings.Join(a.Reasons, "; ")) + ")"
+			}
+			if a.SessionID != "" && a.SessionID != c.session {
+				line += "  session " + safe(shortID(a.SessionID))
+			}
+			lines = append(lines, c.wrap(line)...)
+		}
+		lines = append(lines, "Grants: zino approvals grants lists them, zino approvals revoke ID removes one.")
+		c.print(kindLine, lines...)
+	})
+}
