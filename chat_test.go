@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"zino/pkg/fakellm"
@@ -85,21 +84,6 @@ func TestChatScreens(t *testing.T) {
 	s.Shows("Nothing was sent.", `tokens|%`)
 	s.Tmux("send-keys", "C-d")
 	s.Shows("Go on with: zino sessions resume", shell)
-	left(t, s)
-}
-
-// TestChatKilled checks that the terminal is restored when zino-chat is killed.
-func TestChatKilled(t *testing.T) {
-	s, _ := newChat(t)
-	running := zinotest.Processes(filepath.Join(bin, "zino-chat"))
-	if len(running) != 1 {
-		t.Fatalf("processes: %v", running)
-	}
-	pid, _, _ := strings.Cut(running[0], ":")
-	n, err := strconv.Atoi(pid)
-	zinotest.Must(t, err)
-	zinotest.Must(t, syscall.Kill(n, syscall.SIGKILL))
-	s.Shows("zino-chat ended: killed", shell)
 	left(t, s)
 }
 

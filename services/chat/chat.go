@@ -83,21 +83,21 @@ type chat struct {
 	printed   kind             // of what was printed last
 	held      *strings.Builder // finished text that is not printed yet; nil: it is printed
 	focused   bool
-	focusing  bool           // the terminal reports its focus
-	leaving   time.Time      // the first Ctrl-C at an empty prompt
-	escaped   time.Time      // the first Esc at an empty prompt
-	reason    string         // how reasoning is shown
-	prefixed  bool           // the last key was Ctrl-X
-	answer    string         // the last one
-	files     []string       // below the root, for completion
-	listed    time.Time      // when files was made
-	program   *program       // that has the terminal; nil: the chat has it
-	exit      *int           // the exit status, when the chat is to end
-	noSave    bool           // the sessions are removed when the chat ends
-	made      string         // the last session that this chat has made
-	parent    *parent        // zino
-	choice    *choice        // takes the place of the editor; nil: none
-	stops     chan os.Signal // SIGTSTP
+	focusing  bool      // the terminal reports its focus
+	leaving   time.Time // the first Ctrl-C at an empty prompt
+	escaped   time.Time // the first Esc at an empty prompt
+	reason    string    // how reasoning is shown
+	prefixed  bool      // the last key was Ctrl-X
+	answer    string    // the last one
+	files     []string  // below the root, for completion
+	listed    time.Time // when files was made
+	program   *program  // that has the terminal; nil: the chat has it
+	exit      *int      // the exit status, when the chat is to end
+	noSave    bool      // the sessions are removed when the chat ends
+	made      string    // the last session that this chat has made
+	parent    *parent   // zino
+	choice    *choice   // takes the place of the editor; nil: none
+	entered   time.Time // when the terminal was taken over
 }
 
 // Run runs the chat and returns its exit status. The start line comes from zino.
@@ -167,7 +167,6 @@ func newChat(start proto.ChatStart, p *parent) *chat {
 	c.screen = screen.New(os.Stdout, c.terminal.Size, time.Now)
 	c.screen.Widths, c.screen.Reflows = c.widths, reflows()
 	c.editor = input.NewEditor(c.widths)
-	c.stops = make(chan os.Signal, 1)
 	c.typed, c.packets, c.results = make(chan input.Event), make(chan packet), make(chan func())
 	c.now, c.still, c.windows = time.Now, os.Getenv("NO_COLOR") != "", map[string]int64{}
 	c.write = func(seq string) { os.Stdout.WriteString(seq) }
@@ -203,6 +202,7 @@ func (c *chat) open() error {
 	if err := c.terminal.Enter(); err != nil {
 		return err
 	}
+	c.entered = time.Now()
 	go func() {
 		keys.Run(c.ctx, c.typed)
 		close(c.typed)
@@ -217,10 +217,33 @@ func (c *chat) open() error {
 	return nil
 }
 
+// answerLimit is how long a terminal may take to answer a question.
+const answerLimit = 500 * time.Millisecond
+
+// awaitAnswers reads what the terminal has been asked for a moment ago. The next program
+// would take the answers for input.
+func (c *chat) awaitAnswers() {
+	limit := time.After(answerLimit)
+	for c.name == "" && time.Since(c.entered) < answerLimit || c.screen.Asks() {
+		select {
+		case event, ok := <-c.typed:
+			if !ok {
+				return
+			}
+			if _, key := event.(input.Key); !key { // it was typed for the next program
+				c.input(event)
+			}
+		case <-limit:
+			return
+		}
+	}
+}
+
 // close gives the terminal back and prints how to go on.
 func (c *chat) close() {
 	signal.Ignore(syscall.SIGTTOU) // after zino's death this process group is in the background
 	c.endProgram()
+	c.awaitAnswers()
 	if c.turn != nil {
 		c.flush(c.turn)
 	}
@@ -233,9 +256,9 @@ func (c *chat) close() {
 	switch {
 	case c.session == "" || c.noSave || c.parent.ended:
 	case goesOn && c.persists():
-		os.Stderr.WriteString("Detached. The turn goes on: " + c.zinoCommand("attach", id) + "\n")
+		os.Stderr.WriteString("\nDetached. The turn goes on: " + c.zinoCommand("attach", id) + "\n")
 	default:
-		os.Stderr.WriteString("Go on with: " + c.zinoCommand("sessions", "resume", id) + "\n")
+		os.Stderr.WriteString("\nGo on with: " + c.zinoCommand("sessions", "resume", id) + "\n")
 	}
 }
 
@@ -251,7 +274,6 @@ func (c *chat) persists() bool { return c.lifetime == proto.LifetimePersistent }
 func (c *chat) loop() int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGCONT, syscall.SIGINT, syscall.SIGQUIT)
-	signal.Notify(c.stops, syscall.SIGTSTP)
 	frame := time.NewTimer(0)
 	for c.exit == nil {
 		typed, packets := c.typed, c.packets
@@ -280,8 +302,6 @@ func (c *chat) loop() int {
 			c.line(line)
 		case s := <-signals:
 			c.signal(s)
-		case <-c.stops:
-			c.suspend()
 		case <-c.tick.C:
 			c.ticked()
 		case <-frame.C:
@@ -358,28 +378,17 @@ func (c *chat) signal(s os.Signal) {
 // shell could continue the process group.
 const stopLimit = time.Second
 
-// suspend gives the terminal back and stops, as Ctrl-Z does, until this program is continued.
-// zino sees it and stops the rest of the process group.
+// suspend gives the terminal back and stops the process group, as Ctrl-Z does, until it is
+// continued. SIGTSTP has its default action: os/signal could not restore it.
 func (c *chat) suspend() {
-	lent := c.program != nil
-	if !lent {
-		c.leaveTerminal()
-	}
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
-	signal.Reset(syscall.SIGTSTP)
-	syscall.Kill(syscall.Getpid(), syscall.SIGTSTP)
+	defer signal.Stop(continued)
+	c.leaveTerminal()
+	syscall.Kill(0, syscall.SIGTSTP)
 	select {
 	case <-continued:
 	case <-time.After(stopLimit):
 	}
-	signal.Stop(continued)
-	signal.Notify(c.stops, syscall.SIGTSTP)
-	select {
-	case <-c.stops: // the second half of a signal to the process group
-	default:
-	}
-	if !lent {
-		c.enterTerminal()
-	}
+	c.enterTerminal()
 }

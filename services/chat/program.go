@@ -90,6 +90,7 @@ func (c *chat) endProgram() {
 
 // leaveTerminal gives the terminal back, as it was.
 func (c *chat) leaveTerminal() {
+	c.awaitAnswers()
 	c.screen.Leave()
 	c.keys.Suspend()
 	c.terminal.Leave()

@@ -274,6 +274,9 @@ func (s *Screen) draw(r Region, erase string) error {
 	return err
 }
 
+// Asks reports whether the terminal has been asked for the position of the cursor.
+func (s *Screen) Asks() bool { return s.phase == asking }
+
 // Leave removes the region and prints what is finished: the cursor stands on a new row
 // then. The next Update draws the region again.
 func (s *Screen) Leave() error {

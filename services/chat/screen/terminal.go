@@ -15,6 +15,7 @@ type Terminal struct {
 	name    string // the title
 	before  *xterm.State
 	left    *xterm.State // the modes that Leave has restored
+	asked   bool         // for its name
 }
 
 // Sequences of xterm's ctlseqs and kitty's keyboard protocol.
@@ -41,7 +42,10 @@ func (t *Terminal) Enter() error {
 		return err
 	}
 	t.before = before
-	seq := enter + ask
+	seq := enter
+	if !t.asked {
+		t.asked, seq = true, enter+ask
+	}
 	if t.title {
 		seq = saveTitle + seq
 	}

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,14 +67,19 @@ func (c *chat) interactive(ctx context.Context, notes []string) error {
 		case s := <-p.signals:
 			p.signal(s)
 		case <-c.interrupts: // Ctrl-C is zino-chat's
-		case <-p.stops: // zino-chat restores the terminal before it stops
+		case <-p.stops:
 			p.signal(syscall.SIGTSTP)
 		case status := <-p.states:
-			if status.Stopped() {
-				p.stopped(status)
+			switch {
+			case status.Stopped() && status.StopSignal() != syscall.SIGTSTP:
 				continue
-			}
-			if status.Signaled() || status.ExitStatus() == chatPanicked {
+			case status.Stopped():
+				if restore() { // not by Ctrl-Z
+					io.WriteString(c.Out, restored)
+				}
+				p.stop()
+				continue
+			case status.Signaled(), status.ExitStatus() == chatPanicked:
 				restore()
 				io.WriteString(c.Out, restored) // fails if the terminal is gone
 			}
@@ -83,7 +89,7 @@ func (c *chat) interactive(ctx context.Context, notes []string) error {
 			if c.d != nil && c.discarded {
 				c.removeSessions(made)
 			}
-			return c.chatEnded(status, session)
+			return c.chatEnded(status, cmp.Or(session, c.req.SessionID))
 		}
 	}
 }

@@ -121,36 +121,26 @@ func (p *program) signal(s os.Signal) {
 	}
 }
 
-// stopLimit is how long a stop of this process is waited for that the kernel may have
-// discarded, because no shell could continue the process group.
-const stopLimit = time.Second
-
-// stopped stops the whole process group after the program has restored the terminal and
-// has stopped: the shell has the terminal then. It returns when it goes on.
-func (p *program) stopped(status syscall.WaitStatus) {
-	if status.StopSignal() != syscall.SIGTSTP {
-		return
-	}
+// stop stops this process and the rest of its process group after the program has stopped:
+// the shell has the terminal then. It returns when this process goes on. SIGTSTP cannot stop
+// it: os/signal does not restore its default action.
+func (p *program) stop() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
-	signal.Reset(syscall.SIGTSTP)
+	defer signal.Stop(continued)
 	syscall.Kill(0, syscall.SIGTSTP)
-	select {
-	case <-continued:
-	case <-time.After(stopLimit):
-	}
-	signal.Stop(continued)
-	signal.Notify(p.stops, syscall.SIGTSTP)
+	syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+	<-continued
 	select {
 	case <-p.stops: // what has led to this stop
 	default:
 	}
-	p.cmd.Process.Signal(syscall.SIGCONT) // the shell may have continued this process alone
+	p.signal(syscall.SIGCONT) // the shell may have continued this process alone
 }
 
 // programVersion returns the version of zino-chat.
 func programVersion() string {
-	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	out, _ := exec.CommandContext(ctx, sibling("zino-chat"), "--version").Output() // an older one does not know the flag
 	var version string

@@ -21,7 +21,7 @@ type Editor struct {
 	t       *xterm.Terminal
 	history *recalled
 	warn    func(error) // called when the history cannot be written
-	restore func()      // the terminal's state when the editor was made
+	restore func() bool // the terminal's state when the editor was made
 	midLine atomic.Bool // the current line was not submitted
 }
 

@@ -40,13 +40,20 @@ func Screen(stderr *os.File) *os.File {
 }
 
 // Preserve returns a function that restores the current state of the terminal, for
-// programs that may leave it changed.
-func Preserve(f *os.File) (restore func()) {
-	state, err := xterm.GetState(int(f.Fd()))
+// programs that may leave it changed. It reports whether they have.
+func Preserve(f *os.File) (restore func() (changed bool)) {
+	fd := int(f.Fd())
+	before, err := xterm.GetState(fd)
 	if err != nil {
-		return func() {} // not a terminal
+		return func() bool { return false } // not a terminal
 	}
-	return func() { xterm.Restore(int(f.Fd()), state) } // best effort
+	return func() bool {
+		now, err := xterm.GetState(fd)
+		if err != nil || *now == *before {
+			return false
+		}
+		return xterm.Restore(fd, before) == nil
+	}
 }
 
 // ReadLine reads a line byte by byte, so that nothing behind it is consumed.
