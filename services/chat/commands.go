@@ -85,10 +85,8 @@ func commandOf(message string) (line string, ok bool) {
 
 // run carries out a command. It reports whether the editor may be emptied.
 func (c *chat) run(line, typed string) bool {
-	c.print(kindUser, c.quote(typed, nil)...)
-	if strings.HasPrefix(line, "!") {
-		c.say("Not available: this daemon has no run_command (version %s).", cmp.Or(c.version, "unknown"))
-		return true
+	if command, ok := strings.CutPrefix(line, "!"); ok {
+		return c.perform(shellLine, command, typed)
 	}
 	word, args, _ := strings.Cut(line[1:], " ")
 	i := slices.IndexFunc(commands, func(k *command) bool { return k.name == word })
@@ -97,10 +95,16 @@ func (c *chat) run(line, typed string) bool {
 		if near := nearest(word); near != "" {
 			hint = " Did you mean /" + near + "?"
 		}
+		c.print(kindUser, c.quote(typed, nil)...)
 		c.print(kindUser, c.wrap("Unknown command /"+safe(word)+"."+hint+" Nothing was sent.")...)
 		return true
 	}
-	k := commands[i]
+	return c.perform(commands[i], strings.TrimSpace(args), typed)
+}
+
+// perform carries out a command if that is possible now.
+func (c *chat) perform(k *command, args, typed string) bool {
+	c.print(kindCommand, c.quote(typed, nil)...)
 	switch {
 	case k.idle && c.turn != nil:
 		c.say("Wait for the turn to end, or press Esc.")
@@ -109,7 +113,7 @@ func (c *chat) run(line, typed string) bool {
 		c.say("Not available: this daemon has no %s (version %s).", k.needs, cmp.Or(c.version, "unknown"))
 		return true
 	}
-	k.run(c, strings.TrimSpace(args))
+	k.run(c, args)
 	return true
 }
 
