@@ -3,8 +3,6 @@ package zino_test
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -85,31 +83,4 @@ func TestChatScreens(t *testing.T) {
 	s.Tmux("send-keys", "C-d")
 	s.Shows("Go on with: zino sessions resume", shell)
 	left(t, s)
-}
-
-// TestChatScrollback checks that each line of a long answer stands in the scrollback once
-// and in order, also when the window is resized meanwhile.
-func TestChatScrollback(t *testing.T) {
-	s, _ := newChat(t)
-	s.Enter("a long answer")
-	for _, width := range []string{"60", "100", "40", "80"} {
-		s.Tmux("resize-window", "-x", width, "-y", "24")
-	}
-	answered(s, "line 1000 of")
-	text := s.History()
-	next := 1
-	for _, m := range regexp.MustCompile(`(?m)^line (\d+) of the answer`).FindAllStringSubmatch(text, -1) {
-		if n, err := strconv.Atoi(m[1]); err != nil || n != next {
-			t.Fatalf("line %s stands where %d is expected", m[1], next)
-		}
-		next++
-	}
-	if next != 1001 {
-		t.Errorf("%d lines", next-1)
-	}
-	if n := strings.Count(text, "· a long answer"); n != 1 {
-		t.Errorf("%d status lines", n)
-	}
-	s.Tmux("send-keys", "C-d")
-	s.Shows("Go on with", shell)
 }

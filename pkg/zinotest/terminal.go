@@ -178,9 +178,13 @@ func newScreen(t testing.TB, shell []string, bin string, env []string) *Screen {
 		"HOME=" + filepath.Join(s.Dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(s.Dir, "run"), "TMPDIR=" + filepath.Join(s.Dir, "run"),
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "PS1=$ ", "TERM=screen", "LC_ALL=C.UTF-8",
 	}, CoverEnv(), env)
-	args := []string{"-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "30", "-c", filepath.Join(s.Dir, "work"), "env", "-i"}
+	// history-limit holds for windows that are made afterwards
+	args := []string{"-f", "/dev/null", "start-server", ";", "set", "-g", "history-limit", "50000", ";", "new-session", "-d", "-x", "80", "-y", "30", "-c", filepath.Join(s.Dir, "work"), "env", "-i"}
 	s.Tmux(slices.Concat(args, env, shell)...) // tmux's own -e does not reach PATH
-	t.Cleanup(func() { s.Tmux("kill-server") })
+	t.Cleanup(func() {
+		s.Tmux("kill-server")
+		Eventually(t, "the end of tmux", func() bool { return len(Processes(filepath.Join(s.Dir, "tmux"))) == 0 })
+	})
 	s.Shows("", `^[$[]`)
 	return s
 }

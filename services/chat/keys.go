@@ -25,6 +25,7 @@ func visible(s string) string { return text.Visible(strings.ReplaceAll(s, "\t", 
 func (c *chat) input(event input.Event) {
 	switch e := event.(type) {
 	case input.Key:
+		c.screen.Urgent()
 		c.key(e)
 	case input.Mark:
 		c.passMark(e)
@@ -42,9 +43,7 @@ func (c *chat) input(event input.Event) {
 	case input.Focus:
 		c.focusing, c.focused = true, bool(e)
 	case input.Position:
-		if err := c.screen.Position(e.Row, e.Col, c.region); err != nil {
-			c.hangup()
-		}
+		c.screen.Position(e.Col)
 	case input.TerminalName:
 		c.name = string(e)
 		if strings.HasPrefix(c.name, "XTerm") {

@@ -8,8 +8,9 @@
 package screen
 
 import (
+	"fmt"
 	"io"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,13 +22,19 @@ type Region struct {
 }
 
 const (
-	// frameTime is the shortest time between two frames.
-	frameTime = time.Second / 30
+	// frameTime is the shortest time between two frames. It leaves some of the
+	// frames of a second for keys.
+	frameTime = time.Second / 25
+	// framesMax is how many frames are written in a second.
+	framesMax = 30
 	// settleTime is how long no frame is written after the size has changed: tmux
 	// delays the signal by up to 250 ms.
 	settleTime = 300 * time.Millisecond
 	// answerTime limits the wait for the cursor's position.
 	answerTime = 500 * time.Millisecond
+
+	narrow    = 20 // windows with fewer columns leave rows of the region behind
+	narrowest = 8  // windows with fewer columns are not expected
 )
 
 // phase is what the screen waits for.
@@ -40,6 +47,17 @@ const (
 )
 
 // Screen draws frames on a terminal in raw mode. It is used by one goroutine.
+//
+// Before a frame the region of the last one is erased: from its first row, which is a
+// number of rows above the cursor, to the end of the screen. A terminal keeps the cursor
+// in its text when its size changes, but it may wrap the rows above the cursor again, so
+// that they take more rows than were drawn. To count too many would erase finished text;
+// to count too few leaves a row of the region in the scrollback. A row takes at least one
+// row, whatever the terminal does. It counts as more only if the terminal has confirmed
+// that it was drawn that wide: a frame that reaches the terminal after the change of the
+// size, but before the signal, is cut at the new width. So each frame whose rows can wrap
+// asks for the cursor's position at the right margin. The answers come in order, and none
+// is waited for until the size has changed.
 type Screen struct {
 	Widths  Widths
 	Reflows bool // the terminal wraps rows again when its width changes
@@ -51,22 +69,22 @@ type Screen struct {
 	width, height int
 	done          strings.Builder // finished text for the next frame
 	drawn         Region          // the present region; no rows: none
-	cells         []int           // width of each row of it
-	top           int             // row of the screen where the region begins, counted from 1, or less than that
-	exact         bool            // top is that row
 	changed       bool            // done or the region differ from what is on the screen
+	urgent        bool            // the next frame shows a key that was pressed
+
+	asked, answered int // questions about the cursor's position, and answers
+	about           int // the question of the frame that drew the region
+	margin          int // width of the terminal when it drew the region; 0: not known
 
 	phase    phase
-	deadline time.Time // of the phase
-	last     time.Time // of the last frame
-	recent   bool      // the last frame may have been written after the terminal changed its size
-	atBottom bool      // the region stood at the bottom then
-	row, col int       // of the cursor, as the terminal answered; 0: unknown
+	deadline time.Time            // of the phase
+	frames   [framesMax]time.Time // times of the last frames, a ring
+	last     int                  // index of the last frame
 }
 
 // New returns a screen that writes on out. size returns the terminal's size.
 func New(out io.Writer, size func() (width, height int), now func() time.Time) *Screen {
-	s := &Screen{out: out, size: size, now: now, Reflows: true, top: 1}
+	s := &Screen{out: out, size: size, now: now, Reflows: true}
 	s.width, s.height = size()
 	return s
 }
@@ -81,175 +99,146 @@ func (s *Screen) Print(text string) {
 	s.changed = true
 }
 
-// Waiting returns how many bytes of finished text wait for the next frame.
+// Waiting returns how many bytes of finished text wait to be drawn.
 func (s *Screen) Waiting() int { return s.done.Len() }
 
+// Urgent lets the next frame come as soon as the limit of frames allows: it shows a key.
+func (s *Screen) Urgent() { s.urgent = true }
+
 // Resized is called when the terminal's size has changed.
-func (s *Screen) Resized() {
-	if s.phase == steady {
-		s.recent = s.now().Sub(s.last) < settleTime
-		s.atBottom = s.exact && s.top+len(s.drawn.Rows)-1 == s.height
-	}
-	s.phase, s.deadline = settling, s.now().Add(settleTime)
-}
+func (s *Screen) Resized() { s.phase, s.deadline = settling, s.now().Add(settleTime) }
 
 // Update draws a region, unless nothing has changed. If this is not the time for a frame,
 // it returns how long to wait before it is called again; 0: until something happens.
 func (s *Screen) Update(region func(width, height int) Region) (wait time.Duration, err error) {
 	now := s.now()
-	if w, h := s.size(); s.phase == steady && (w != s.width || h != s.height) {
+	if w, h := s.size(); s.phase != settling && (w != s.width || h != s.height) {
 		s.Resized()
 	}
 	switch {
-	case s.phase != steady && now.Before(s.deadline):
+	case s.phase == settling && now.Before(s.deadline):
 		return s.deadline.Sub(now), nil
 	case s.phase == settling:
 		s.width, s.height = s.size()
-		s.phase, s.deadline = asking, now.Add(answerTime)
-		s.changed = true
-		_, err = io.WriteString(s.out, "\x1b[6n")
-		return answerTime, err
-	case s.phase == asking:
-		return 0, s.redraw(region, 0, 0)
+		s.phase, s.deadline, s.changed = asking, now.Add(answerTime), true
+		if len(s.drawn.Rows) > 0 {
+			_, err = io.WriteString(s.out, s.ask())
+			return answerTime, err
+		}
+	case s.phase == asking && s.answered < s.asked && now.Before(s.deadline):
+		return s.deadline.Sub(now), nil
+	case s.phase == steady:
+		if wait = s.pause(now); wait > 0 {
+			return wait, nil
+		}
 	}
-	if next := s.last.Add(frameTime); now.Before(next) {
-		return next.Sub(now), nil
-	}
+	s.urgent = false
 	r := s.fit(region(s.width, s.height))
-	if !s.changed && same(r, s.drawn) {
-		return 0, nil
+	if s.changed || r.Row != s.drawn.Row || r.Col != s.drawn.Col || !slices.Equal(r.Rows, s.drawn.Rows) {
+		err = s.draw(r, "")
 	}
-	return 0, s.draw(r, s.erase(s.drawn.Row))
-}
-
-// Position is called with the terminal's answer about the place of the cursor, counted
-// from 1. The next Update draws again.
-func (s *Screen) Position(row, col int, region func(width, height int) Region) error {
-	if s.phase != asking {
-		return nil
-	}
-	return s.redraw(region, row, col)
-}
-
-// redraw draws the first frame after the size has changed.
-func (s *Screen) redraw(region func(width, height int) Region, row, col int) error {
 	s.phase = steady
-	s.row, s.col = row, col
-	n := s.certain()
-	s.top, s.exact = 1, false
-	if row > 0 && n >= 0 {
-		s.top, s.exact = row-n, true
+	return 0, err
+}
+
+// pause returns how long the next frame has to wait.
+func (s *Screen) pause(now time.Time) time.Duration {
+	next := s.frames[(s.last+1)%framesMax].Add(time.Second) // after the oldest one
+	if regular := s.frames[s.last].Add(frameTime); !s.urgent && regular.After(next) {
+		next = regular
 	}
-	return s.draw(s.fit(region(s.width, s.height)), s.erase(n))
+	return next.Sub(now)
+}
+
+// Position is called with the terminal's answer about the column of the cursor, counted
+// from 1. The next Update may draw then.
+func (s *Screen) Position(col int) {
+	if s.answered == s.asked {
+		return // not asked for
+	}
+	s.answered++
+	switch {
+	case s.answered == s.about:
+		s.margin = col
+	case s.answered == s.asked && col != s.width:
+		s.margin = 0 // the size has changed again
+	}
+}
+
+// ask returns the sequence that asks for the right margin's column.
+func (s *Screen) ask() string {
+	s.asked++
+	return "\x1b[999G\x1b[6n"
 }
 
 // fit cuts a region to what the screen has room for: one row less than its height, and
-// one cell less than its width. The lowest row is filled with blanks: see certain.
+// one cell less than its width. Blanks at the end of a row go: not every terminal counts
+// them when it wraps rows again.
 func (s *Screen) fit(r Region) Region {
-	if over := len(r.Rows) - max(s.height-1, 1); over > 0 {
+	room := max(s.height-1, 1)
+	if over := len(r.Rows) - room; over > 0 {
 		over = min(over, r.Row) // the cursor's row stays
 		r.Rows, r.Row = r.Rows[over:], r.Row-over
-		r.Rows = r.Rows[:min(len(r.Rows), max(s.height-1, 1))]
+		r.Rows = r.Rows[:min(len(r.Rows), room)]
 	}
 	rows := make([]string, len(r.Rows))
 	for i, row := range r.Rows {
-		rows[i] = s.Widths.Cut(row, s.width-1)
-	}
-	if last := len(rows) - 1; last > r.Row {
-		rows[last] = s.Widths.Pad(rows[last], s.width-1)
+		text := strings.TrimRight(Strip(row), " ")
+		rows[i] = s.Widths.Cut(row, min(s.Widths.Of(text), s.width-1))
 	}
 	r.Rows, r.Col = rows, min(r.Col, s.width-1)
 	return r
 }
 
-func same(a, b Region) bool {
-	if a.Row != b.Row || a.Col != b.Col || len(a.Rows) != len(b.Rows) {
-		return false
+// above returns how many rows of the screen above the cursor are certainly the region's.
+func (s *Screen) above() int {
+	n := s.drawn.Row
+	if !s.Reflows || len(s.drawn.Rows) == 0 || s.phase != asking || s.answered < s.asked {
+		return n
 	}
-	for i, row := range a.Rows {
-		if row != b.Rows[i] {
-			return false
+	for i, row := range s.drawn.Rows[:s.drawn.Row+1] {
+		cells := min(s.Widths.Of(row), s.margin)
+		if i == s.drawn.Row {
+			cells = min(cells, s.drawn.Col)
 		}
-	}
-	return true
-}
-
-// rewrapped returns the rows of the screen that a range of the region's rows takes after
-// the terminal has wrapped them again.
-func (s *Screen) rewrapped(from, to int) int {
-	n := 0
-	for _, cells := range s.cells[from:to] {
-		n += max(1, (cells+s.width-1)/s.width)
+		if strings.ContainsFunc(row, disputed) {
+			cells-- // the last cluster may be narrower
+		}
+		n += max(0, cells-1) / s.width
 	}
 	return n
 }
 
-// certain returns how many rows above the cursor belong to the region after the size has
-// changed; -1 if that cannot be known.
-//
-// A terminal that reflows has wrapped rows that are wider than the screen now. It has not
-// if the last frame was written after the change but before the signal: then each row was
-// cut at the new edge. If the region stands at the bottom, the cursor's row tells which:
-// the lowest row of the region fills the old width, so it takes more rows in the first
-// case.
-func (s *Screen) certain() int {
-	if len(s.drawn.Rows) == 0 {
-		return 0
+// most returns how many rows are erased from the region's first row on, below which there
+// is nothing: the screen's height, or more if the region may have become that high on a
+// screen whose new size is not known yet.
+func (s *Screen) most() int {
+	n := 0
+	for _, row := range s.drawn.Rows {
+		n += 1 + s.Widths.Of(row)/narrowest
 	}
-	cut := s.drawn.Row
-	wrapped := s.rewrapped(0, s.drawn.Row) + s.drawn.Col/s.width
-	if s.drawn.Col > 0 && s.drawn.Col%s.width == 0 && s.col != 1 {
-		wrapped-- // the cursor waits behind the last cell of the row above
-	}
-	below, belowWrapped := len(s.drawn.Rows)-1-cut, s.rewrapped(s.drawn.Row, len(s.drawn.Rows))-1-s.drawn.Col/s.width
-	switch {
-	case cut == wrapped:
-		return cut
-	case s.row == 0:
-		return -1
-	case s.atBottom && below != belowWrapped:
-		switch s.row {
-		case s.height - below:
-			return cut
-		case s.height - belowWrapped:
-			return min(wrapped, s.row-1)
-		}
-		return -1
-	case s.Reflows && !s.recent:
-		return min(wrapped, s.row-1)
-	}
-	return min(cut, wrapped) // more would be finished text in one of the two cases
+	return max(n, s.height)
 }
 
-// erase returns the sequence that removes the region, of which n rows are above the
-// cursor. With n = -1 it leaves the region and goes below it.
-func (s *Screen) erase(n int) string {
-	if len(s.drawn.Rows) == 0 {
-		return ""
-	}
-	if n < 0 {
-		return strings.Repeat("\n", s.rewrapped(s.drawn.Row, len(s.drawn.Rows))) + "\r"
-	}
-	seq := "\r"
-	if n > 0 {
-		seq += "\x1b[" + strconv.Itoa(n) + "A"
-	}
-	return seq + "\x1b[" + strconv.Itoa(s.height) + "M"
+// canWrap reports whether the terminal may wrap rows of a region again which are above
+// the cursor.
+func (s *Screen) canWrap(r Region) bool {
+	return s.Reflows && (r.Col > narrow || slices.ContainsFunc(r.Rows[:r.Row], func(row string) bool { return s.Widths.Of(row) > narrow }))
 }
 
-// draw writes a frame.
-func (s *Screen) draw(r Region, erase string) error {
+// draw writes a frame: it erases the region, prints what is finished, and draws another
+// region. after is written behind the region.
+func (s *Screen) draw(r Region, after string) error {
 	var b strings.Builder
-	b.WriteString("\x1b[?2026h\x1b[?25l" + erase)
-	if s.done.Len() > 0 {
-		text := s.done.String()
-		s.done.Reset()
-		b.WriteString(strings.ReplaceAll(text, "\n", "\r\n"))
-		for line := range strings.Lines(text) {
-			s.top += max(1, (s.Widths.Of(line)+s.width-1)/s.width)
-		}
+	b.WriteString("\x1b[?2026h\x1b[?25l")
+	if len(s.drawn.Rows) > 0 {
+		b.WriteByte('\r')
+		b.WriteString(up(s.above()))
+		fmt.Fprintf(&b, "\x1b[%dM", s.most())
 	}
-	s.cells = s.cells[:0]
+	b.WriteString(strings.ReplaceAll(s.done.String(), "\n", "\r\n"))
+	s.done.Reset()
+	s.margin, s.about = 0, 0
 	if len(r.Rows) > 0 {
 		b.WriteString("\x1b[?7l")
 		for i, row := range r.Rows {
@@ -257,44 +246,46 @@ func (s *Screen) draw(r Region, erase string) error {
 				b.WriteString("\r\n")
 			}
 			b.WriteString(s.Widths.settled(row))
-			s.cells = append(s.cells, s.Widths.Of(row))
 		}
 		b.WriteString("\x1b[?7h")
-		if up := len(r.Rows) - 1 - r.Row; up > 0 {
-			b.WriteString("\x1b[" + strconv.Itoa(up) + "A")
+		if s.canWrap(r) {
+			b.WriteString(s.ask())
+			s.about = s.asked
 		}
-		b.WriteString("\x1b[" + strconv.Itoa(r.Col+1) + "G")
+		fmt.Fprintf(&b, "%s\x1b[%dG", up(len(r.Rows)-1-r.Row), r.Col+1)
 	}
-	b.WriteString("\x1b[?25h\x1b[?2026l")
-	s.drawn, s.changed, s.last = r, false, s.now()
-	if lowest := s.height - max(len(r.Rows), 1) + 1; s.top >= lowest { // it has scrolled
-		s.top, s.exact = lowest, true
-	}
+	b.WriteString(after + "\x1b[?25h\x1b[?2026l")
+	s.drawn, s.changed = r, false
+	s.last = (s.last + 1) % framesMax
+	s.frames[s.last] = s.now()
 	_, err := io.WriteString(s.out, b.String())
 	return err
 }
 
-// Asks reports whether the terminal has been asked for the position of the cursor.
-func (s *Screen) Asks() bool { return s.phase == asking }
+// Asks reports whether the terminal has not answered all questions yet.
+func (s *Screen) Asks() bool { return s.answered < s.asked }
+
+// up returns the sequence that moves the cursor up by n rows, but not off the screen.
+func up(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("\x1b[%dA", n)
+}
 
 // Leave removes the region and prints what is finished: the cursor stands on a new row
 // then. The next Update draws the region again.
 func (s *Screen) Leave() error {
-	n := s.drawn.Row
-	if w, _ := s.size(); s.phase != steady && w != s.width {
-		n = -1
-	}
+	err := s.draw(Region{}, "")
 	s.phase = steady
-	return s.draw(Region{}, s.erase(n))
+	s.asked, s.answered, s.about = 0, 0, 0 // another program may get the answers
+	return err
 }
 
-// Clear scrolls everything off the screen, so that the scrollback keeps it, and draws the
-// region at the top.
+// Clear scrolls everything off the screen, so that the scrollback keeps it. The next
+// Update draws the region at the top.
 func (s *Screen) Clear() error {
-	if err := s.Leave(); err != nil {
-		return err
-	}
-	s.changed, s.top, s.exact = true, 1, true
-	_, err := io.WriteString(s.out, strings.Repeat("\n", s.height-1)+"\x1b[H")
+	err := s.draw(Region{}, strings.Repeat("\n", s.height-1)+up(s.height-1))
+	s.changed = true
 	return err
 }
