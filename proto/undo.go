@@ -83,6 +83,24 @@ const (
 	UndoNoImage  = "no_image"  // the content was not kept
 )
 
+// undoReasons has the undo reasons in words.
+var undoReasons = map[string]string{
+	UndoChanged:  "it is not what the turn left",
+	UndoOwner:    "it has another owner, or had one that cannot be restored",
+	UndoHardLink: "it has more than one name",
+	UndoMissing:  "it was moved or deleted since",
+	UndoParent:   "a directory above is a symbolic link now, or gone",
+	UndoNoImage:  "its content was not kept",
+}
+
+// Explain returns the reason with an explanation for people.
+func (r UndoRefused) Explain() string {
+	if words := undoReasons[r.Reason]; words != "" {
+		return r.Reason + " (" + words + ")"
+	}
+	return r.Reason
+}
+
 // TurnDiff is what a turn changed.
 type TurnDiff struct {
 	// Turn is the turn.

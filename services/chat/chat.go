@@ -89,8 +89,6 @@ type chat struct {
 	reason    string    // how reasoning is shown
 	prefixed  bool      // the last key was Ctrl-X
 	answer    string    // the last one
-	files     []string  // below the root, for completion
-	listed    time.Time // when files was made
 	program   *program  // that has the terminal; nil: the chat has it
 	exit      *int      // the exit status, when the chat is to end
 	noSave    bool      // the sessions are removed when the chat ends
@@ -98,6 +96,7 @@ type chat struct {
 	parent    *parent   // zino
 	choice    *choice   // takes the place of the editor; nil: none
 	entered   time.Time // when the terminal was taken over
+	commandState
 }
 
 // Run runs the chat and returns its exit status. The start line comes from zino.
@@ -175,6 +174,7 @@ func newChat(start proto.ChatStart, p *parent) *chat {
 	c.past.History = &history.History{}
 	c.sandbox = string(start.Request.Sandbox)
 	c.model = start.Request.Model
+	c.listings = map[string]*listing{}
 	c.items.limit()
 	c.mode = newModeState(&start)
 	return c

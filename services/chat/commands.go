@@ -5,26 +5,23 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode"
 
 	"zino/pkg/text"
 	"zino/proto"
-	"zino/services/chat/screen"
 )
 
 // command is a slash command.
 type command struct {
 	name, args, does string
 	idle             bool     // not during a turn
+	local            bool     // it needs no daemon
 	needs            string   // a method of the daemon; "": none
 	complete         []string // values of its argument
+	values           func(c *chat) (list []string, known bool)
 	run              func(c *chat, args string)
 }
-
-var levels = []string{"off", "landlock", "read-only", "workspace-write", "unit"}
-
-var efforts = []string{"off", "low", "medium", "high", "max"}
 
 // commands are the commands in the order of /help. It is filled by init, since /help
 // lists it.
@@ -32,55 +29,71 @@ var commands []*command
 
 func init() {
 	commands = []*command{
-		{name: "help", args: "[keys]", does: "list the commands, or the keys", complete: []string{"keys"}, run: (*chat).help},
-		{name: "exit", does: "leave; also /quit, Ctrl-D", run: func(c *chat, _ string) { c.leave(0) }},
-		{name: "quit", does: "leave", run: func(c *chat, _ string) { c.leave(0) }},
-		{name: "detach", does: "leave, the turn goes on", run: (*chat).detach},
-		{name: "model", args: "[NAME]", does: "show or set the model of the next turns", run: (*chat).setModel},
-		{name: "provider", args: "[NAME]", does: "show or set the provider", complete: []string{"anthropic", "gemini", "ollama", "offline", "openai", "openrouter"}, run: (*chat).setProvider},
-		{name: "effort", args: "[LEVEL]", does: "how much the model reasons", complete: efforts, run: (*chat).setEffort},
+		{name: "help", args: "[keys|COMMAND]", does: "list the commands, or the keys", local: true, values: (*chat).helpTopics, run: (*chat).help},
+		{name: "exit", does: "leave; also /quit, exit, :q, Ctrl-D", local: true, run: func(c *chat, _ string) { c.leave(0) }},
+		{name: "quit", does: "leave", local: true, run: func(c *chat, _ string) { c.leave(0) }},
+		{name: "detach", does: "leave, the turn goes on", local: true, run: (*chat).detach},
+		{name: "model", args: "[NAME]", does: "show or set the model of the next turns", values: (*chat).modelNames, run: (*chat).setModel},
+		{name: "provider", args: "[NAME]", does: "show or set the provider", complete: providers, run: (*chat).setProvider},
+		{name: "effort", args: "[LEVEL]", does: "how much the model reasons", values: (*chat).effortNames, run: (*chat).setEffort},
 		{name: "new", does: "begin a new session", idle: true, run: (*chat).newSession},
 		{name: "clear", does: "begin a new session", idle: true, run: (*chat).newSession},
-		{name: "resume", args: "[ID]", does: "continue another session", idle: true, run: (*chat).resume},
+		{name: "resume", args: "[ID]", does: "continue another session", idle: true, values: (*chat).sessionNames, run: (*chat).resume},
 		{name: "sessions", args: "[WORDS]", does: "find sessions", run: (*chat).findSessions},
 		{name: "fork", does: "go on with a copy of the session", idle: true, run: (*chat).fork},
 		{name: "export", args: "[PATH]", does: "write the session as Markdown", run: (*chat).export},
-		{name: "context", does: "what the model is sent, with sizes", run: (*chat).showContext},
-		{name: "cost", does: "what this session has cost", run: (*chat).showCost},
+		{name: "handoff", args: "GOAL", does: "draft what a new session needs, and begin it", idle: true, needs: proto.DaemonHandoff.Type, run: (*chat).handoff},
+		{name: "context", does: "what the model is sent, with sizes", needs: proto.DaemonContext.Type, run: (*chat).showContext},
+		{name: "cost", does: "what session and day have cost, and the budget", run: (*chat).showCost},
 		{name: "usage", does: "tokens and cost by day", run: func(c *chat, _ string) { c.zino("usage") }},
-		{name: "undo", args: "[N]", does: "take back the file changes of the last turns", idle: true, needs: proto.DaemonUndo.Type, run: (*chat).undo},
+		{name: "undo", args: "[N] [--partial]", does: "take back the file changes of the last turns", idle: true, needs: proto.DaemonUndo.Type, run: (*chat).undo},
 		{name: "redo", does: "bring the file changes back", idle: true, needs: proto.DaemonRedo.Type, run: (*chat).redo},
 		{name: "diff", does: "all file changes of the session", needs: proto.DaemonDiff.Type, run: (*chat).showDiff},
-		{name: "sandbox", args: "[LEVEL]", does: "show or set the confinement of commands", complete: levels, run: (*chat).setSandbox},
+		{name: "sandbox", args: "[LEVEL]", does: "show or set the confinement of commands", values: (*chat).levelNames, run: (*chat).setSandbox},
 		{name: "mode", args: "[plan|ask|auto|yolo]", does: "show or set what you are asked about; also Shift-Tab", complete: modes, run: (*chat).setMode},
 		{name: "approvals", does: "requests that wait for an answer, and grants", run: (*chat).showApprovals},
 		{name: "plan", does: "have the next turns change nothing and answer with a plan", run: (*chat).plan},
 		{name: "go", does: "leave plan mode and carry out the plan", run: (*chat).carryOutPlan},
-		{name: "memory", args: "[WORDS|add TEXT]", does: "find or add a memory", run: (*chat).memory},
-		{name: "tools", does: "the tools of the agent", run: func(c *chat, _ string) { c.zino("describe", "agr") }},
-		{name: "show", args: "N|history", does: "print a folded item whole", run: (*chat).show},
-		{name: "copy", args: "[N]", does: "copy the last answer, or a block of code of it", run: (*chat).copy},
+		{name: "memory", args: "[WORDS|add TEXT]", does: "find or add a memory", complete: []string{"add"}, run: (*chat).memory},
+		{name: "tools", does: "the tools of the agent", needs: proto.DaemonContext.Type, run: (*chat).showTools},
+		{name: "mcp", does: "the MCP servers and their state", needs: "mcp", run: unavailable},
+		{name: "skills", does: "the skills of the agent", needs: "skills", run: unavailable},
+		{name: "show", args: "N|history", does: "print a folded item, or the session, whole", complete: []string{"history"}, run: (*chat).show},
+		{name: "copy", args: "[N]", does: "copy the last answer, or block of code N of it", local: true, run: (*chat).copy},
 		{name: "doctor", does: "check the installation", run: func(c *chat, _ string) { c.zino("doctor") }},
 	}
+}
+
+// unavailable runs a command for which the daemon has a method that this version does not
+// know how to show.
+func unavailable(c *chat, _ string) {
+	c.say("The daemon (version %s) has this, this zino (version %s) cannot show it.", cmp.Or(c.version, "unknown"), c.start.Version)
 }
 
 var commandWord = regexp.MustCompile(`^/[a-z][A-Za-z0-9_:-]*$`)
 
 // commandOf returns the command that a message is; ok is false for text.
 func commandOf(message string) (line string, ok bool) {
-	trimmed := strings.TrimRight(message, " \n")
-	switch trimmed {
+	line = strings.TrimRightFunc(message, unicode.IsSpace)
+	switch line {
 	case "exit", "quit", ":q":
 		return "/exit", true
 	case "?":
 		return "/help", true
 	}
-	if strings.HasPrefix(message, "!") {
-		return trimmed, true
+	word := line
+	if i := strings.IndexFunc(line, unicode.IsSpace); i >= 0 {
+		word = line[:i]
 	}
-	first, _, _ := strings.Cut(trimmed, " ")
-	first, _, _ = strings.Cut(first, "\n")
-	return trimmed, commandWord.MatchString(first)
+	return line, strings.HasPrefix(line, "!") || commandWord.MatchString(word)
+}
+
+// textOf returns the text that a message sends: of "//x" it is "/x".
+func textOf(message string) string {
+	if _, ok := commandOf(strings.TrimPrefix(message, "/")); ok && strings.HasPrefix(message, "//") {
+		message = message[1:]
+	}
+	return strings.TrimSpace(message)
 }
 
 // run carries out a command. It reports whether the editor may be emptied.
@@ -88,33 +101,58 @@ func (c *chat) run(line, typed string) bool {
 	if command, ok := strings.CutPrefix(line, "!"); ok {
 		return c.perform(shellLine, command, typed)
 	}
-	word, args, _ := strings.Cut(line[1:], " ")
+	word, args := line[1:], ""
+	if i := strings.IndexFunc(word, unicode.IsSpace); i >= 0 {
+		word, args = word[:i], strings.TrimSpace(word[i:])
+	}
 	i := slices.IndexFunc(commands, func(k *command) bool { return k.name == word })
 	if i < 0 {
 		hint := ""
 		if near := nearest(word); near != "" {
 			hint = " Did you mean /" + near + "?"
 		}
-		c.print(kindUser, c.quote(typed, nil)...)
-		c.print(kindUser, c.wrap("Unknown command /"+safe(word)+"."+hint+" Nothing was sent.")...)
+		c.print(kindCommand, c.quote(typed, nil)...)
+		c.say("Unknown command /%s.%s Nothing was sent.", safe(word), hint)
 		return true
 	}
-	return c.perform(commands[i], strings.TrimSpace(args), typed)
+	return c.perform(commands[i], args, typed)
 }
 
-// perform carries out a command if that is possible now.
+// perform carries out a command if that is possible now, or when the services are there.
 func (c *chat) perform(k *command, args, typed string) bool {
-	c.print(kindCommand, c.quote(typed, nil)...)
-	switch {
-	case k.idle && c.turn != nil:
+	if k.idle && c.busy() {
 		c.say("Wait for the turn to end, or press Esc.")
 		return false
-	case k.needs != "" && !c.can(k.needs):
-		c.say("Not available: this daemon has no %s (version %s).", k.needs, cmp.Or(c.version, "unknown"))
+	}
+	c.print(kindCommand, c.quote(typed, nil)...)
+	if !k.local && !c.ready {
+		c.typedCommands = append(c.typedCommands, func() { c.carryOut(k, args) })
 		return true
 	}
-	k.run(c, args)
+	c.carryOut(k, args)
 	return true
+}
+
+// carryOut runs a command if the daemon has what it needs.
+func (c *chat) carryOut(k *command, args string) {
+	if k.needs != "" && !c.can(k.needs) {
+		c.say("Not available: this daemon has no %s (version %s).", k.needs, cmp.Or(c.version, "unknown"))
+		return
+	}
+	k.run(c, args)
+}
+
+// stored reports whether the session is on disk, and says so if it is not.
+func (c *chat) stored() bool {
+	switch {
+	case c.noSave:
+		c.say("This chat is not saved.")
+	case c.session == "":
+		c.say("The session is empty.")
+	default:
+		return true
+	}
+	return false
 }
 
 // refuse says why a command does nothing.
@@ -163,65 +201,6 @@ func (c *chat) detach(string) {
 	default:
 		c.leave(0)
 	}
-}
-
-func (c *chat) newSession(string) {
-	if c.session != "" {
-		c.say("New session. The old one: /resume %s", shortID(c.session))
-	}
-	c.session, c.usage = "", usage{}
-	c.retitle("")
-}
-
-func (c *chat) show(args string) {
-	n, err := strconv.Atoi(strings.TrimSpace(args))
-	if args == "history" {
-		c.zino("sessions", "show", c.session)
-		return
-	}
-	if err != nil {
-		c.refuse("/show takes the number of an item, or history")
-		return
-	}
-	it, ok, gone := c.items.get(n)
-	switch {
-	case gone:
-		c.refuse("Item %d is no longer kept: see /export", n)
-		return
-	case !ok:
-		c.refuse("There is no item %d.", n)
-		return
-	}
-	lines := []string{c.paint(screen.Style{Bold: true}, it.title)}
-	for _, line := range it.lines {
-		lines = append(lines, "    "+line)
-	}
-	c.print(kindLine, lines...)
-}
-
-func (c *chat) export(args string) {
-	if c.session == "" {
-		c.refuse("There is nothing to export yet.")
-		return
-	}
-	path := cmp.Or(args, "zino-"+shortID(c.session)+".md")
-	c.zino("sessions", "export", c.session, "--format", "md", "--output", path)
-}
-
-func (c *chat) fork(string) {
-	if c.session == "" {
-		c.refuse("There is nothing to copy yet.")
-		return
-	}
-	old := c.session
-	forward(c, "mem", proto.MemForkSession, proto.ForkSession{SessionID: old}, func(s proto.SessionPlace, err error) {
-		if err != nil {
-			c.fail(errorOf(err))
-			return
-		}
-		c.session = s.SessionID
-		c.say("Going on with a copy. The original: /resume %s", shortID(old))
-	})
 }
 
 // cycleReasoning changes how reasoning is shown.

@@ -1,23 +1,17 @@
 package chat
 
 import (
-	"context"
-	"io/fs"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+	"unicode"
 
 	"zino/services/chat/input"
 	"zino/services/chat/screen"
 )
 
 const (
-	menuMax   = 8
-	walkNames = 20_000
-	walkDepth = 8
-	walkTime  = 200 * time.Millisecond
+	menuMax    = 8   // rows of the list
+	choicesMax = 200 // completions that are kept
 )
 
 // menu is the list of completions below the editor.
@@ -27,15 +21,24 @@ type menu struct {
 	at      int // the chosen one; -1: none yet
 }
 
-func (c *chat) closeMenu() { c.menu = nil }
+func (c *chat) closeMenu() { c.menu, c.awaited = nil, nil }
+
+// awaited is a completion whose choices are being listed.
+type awaited struct {
+	before string // the text before the cursor
+	accept bool
+}
 
 // complete shows the completions of the word before the cursor. With accept it inserts
-// the only one, or what all have in common. It reports whether there are any.
+// the only one, or what all have in common. It reports whether there are any, or will be.
 func (c *chat) complete(accept bool) bool {
-	word, choices := c.choices()
+	word, choices, known := c.choices()
+	c.closeMenu()
+	if !known {
+		c.awaited = &awaited{c.editor.BeforeCursor(), accept}
+	}
 	if len(choices) == 0 || len(choices) == 1 && choices[0] == word {
-		c.menu = nil
-		return false
+		return !known
 	}
 	c.menu = &menu{word: word, choices: choices, at: -1}
 	if !accept {
@@ -44,26 +47,36 @@ func (c *chat) complete(accept bool) bool {
 	if common := commonPrefix(choices); len(choices) == 1 {
 		c.accept(choices[0])
 	} else if len(common) > len(word) {
-		c.editor.Insert(common[len(word):])
+		c.editor.ReplaceBefore(len(word), common)
 		c.complete(false)
 	}
 	return true
 }
 
-// accept puts a completion into the editor.
-func (c *chat) accept(choice string) {
-	c.editor.ReplaceBefore(len(c.menu.word), choice)
-	c.menu = nil
-	if !strings.HasSuffix(choice, "/") {
-		c.editor.Insert(" ")
+// listed completes again when choices have been listed.
+func (c *chat) listed() {
+	if a := c.awaited; a != nil && a.before == c.editor.BeforeCursor() && c.picker == nil && c.search == nil {
+		c.complete(a.accept)
 	}
 }
 
+// accept puts a completion into the editor.
+func (c *chat) accept(choice string) {
+	word := c.menu.word
+	c.closeMenu()
+	if strings.HasSuffix(choice, "/") { // its content may follow
+		c.editor.ReplaceBefore(len(word), choice)
+		c.complete(false)
+		return
+	}
+	c.editor.ReplaceBefore(len(word), choice+" ")
+}
+
 // choices returns the word before the cursor and what it can become: commands, their
-// arguments, and paths behind @.
-func (c *chat) choices() (word string, list []string) {
+// arguments, and paths behind @. known is false as long as choices are being listed.
+func (c *chat) choices() (word string, list []string, known bool) {
 	before := c.editor.BeforeCursor()
-	if strings.HasPrefix(before, "/") && !strings.Contains(before, "\n") {
+	if strings.HasPrefix(before, "/") && !strings.ContainsAny(before, "\n\t") {
 		name, arg, found := strings.Cut(before[1:], " ")
 		if !found {
 			for _, k := range commands {
@@ -71,94 +84,90 @@ func (c *chat) choices() (word string, list []string) {
 					list = append(list, "/"+k.name)
 				}
 			}
-			return before, list
+			return before, list, true
 		}
-		i := slices.IndexFunc(commands, func(k *command) bool { return k.name == name })
-		if i < 0 {
-			return "", nil
-		}
-		for _, value := range commands[i].complete {
-			if strings.HasPrefix(value, arg) {
-				list = append(list, value)
+		if i := slices.IndexFunc(commands, func(k *command) bool { return k.name == name }); i >= 0 {
+			values, known := commands[i].complete, true
+			if commands[i].values != nil {
+				values, known = commands[i].values(c)
 			}
+			return arg, matching(arg, values), known
 		}
-		return arg, list
 	}
-	at := strings.LastIndexAny(before, " \n\t(") + 1
-	if word = before[at:]; !strings.HasPrefix(word, "@") || strings.HasPrefix(word, `@"`) {
-		return "", nil
+	word = mentionAt(before)
+	if word == "" {
+		return "", nil, true
 	}
-	part := strings.ToLower(word[1:])
+	paths, known := c.paths(strings.TrimPrefix(word[1:], `"`))
+	list = matching(word, mentionsOf(paths, word))
+	return word, list, known
+}
+
+// matching returns the values that begin with a word, ignoring case, else those that
+// contain it. A word that is complete has none.
+func matching(word string, values []string) (list []string) {
+	word = strings.ToLower(word)
 	var within []string
-	for _, path := range c.paths() {
-		lower := strings.ToLower(path)
-		choice := "@" + path
-		if strings.ContainsAny(path, " \t") {
-			choice = `@"` + path + `"`
-		}
+	inner := strings.TrimLeft(word, `@"`)
+	for _, value := range values {
+		lower := strings.ToLower(value)
 		switch {
-		case strings.HasPrefix(lower, part):
-			list = append(list, choice)
-		case part != "" && strings.Contains(lower, part):
-			within = append(within, choice)
+		case strings.HasPrefix(lower, word):
+			list = append(list, value)
+		case inner != "" && strings.Contains(lower, inner):
+			within = append(within, value)
 		}
-		if len(list) >= 200 {
+		if len(list) == choicesMax {
 			break
 		}
 	}
 	if len(list) == 0 {
-		list = within
+		list = within[:min(len(within), choicesMax)]
 	}
-	return word, list
-}
-
-// paths returns the files below the root: those that git knows, else those of a walk.
-// They are listed anew when the last list is older than a few seconds.
-func (c *chat) paths() []string {
-	if time.Since(c.listed) < 3*time.Second {
-		return c.files
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "git", "-C", c.root, "ls-files", "-co", "--exclude-standard").Output()
-	c.files = nil
-	if err == nil {
-		for line := range strings.Lines(string(out)) {
-			c.files = append(c.files, strings.TrimSuffix(line, "\n"))
-		}
-	} else {
-		c.files = walk(c.root)
-	}
-	slices.Sort(c.files)
-	c.listed = time.Now()
-	return c.files
-}
-
-// walk lists the files below a directory, without hidden directories, as far as it gets.
-func walk(root string) (list []string) {
-	until := time.Now().Add(walkTime)
-	filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || path == root {
-			return nil
-		}
-		if len(list) >= walkNames || time.Now().After(until) {
-			return fs.SkipAll
-		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return nil
-		}
-		if e.IsDir() && (strings.HasPrefix(e.Name(), ".") || strings.Count(rel, "/") >= walkDepth) {
-			return fs.SkipDir
-		}
-		if !e.IsDir() {
-			list = append(list, rel)
-		}
-		return nil
-	})
 	return list
 }
 
+// mentionAt returns the word behind @ at the end of a text, with the @; "": there is none.
+func mentionAt(before string) string {
+	line := before[strings.LastIndexByte(before, '\n')+1:]
+	for at := strings.LastIndexByte(line, '@'); at >= 0; at = strings.LastIndexByte(line[:at], '@') {
+		word := line[at:]
+		last := []rune(line[:at])
+		if n := len(last); n > 0 && !unicode.IsSpace(last[n-1]) && !unicode.In(last[n-1], unicode.Ps, unicode.Pi) && last[n-1] != '"' && last[n-1] != '\'' {
+			continue
+		}
+		if quoted, ok := strings.CutPrefix(word, `@"`); ok {
+			if strings.Contains(quoted, `"`) {
+				return ""
+			}
+			return word
+		}
+		if strings.ContainsFunc(word, unicode.IsSpace) {
+			return ""
+		}
+		return word
+	}
+	return ""
+}
+
+// mentionsOf returns how paths are written behind @. Those that cannot be are left out.
+func mentionsOf(paths []string, word string) (list []string) {
+	quote := strings.HasPrefix(word, `@"`)
+	for _, path := range paths {
+		switch {
+		case strings.ContainsFunc(path, unicode.IsControl):
+		case !quote && !strings.ContainsFunc(path, unicode.IsSpace) && path[0] != '"':
+			list = append(list, "@"+path)
+		case !strings.Contains(path, `"`) && strings.HasSuffix(path, "/"):
+			list = append(list, `@"`+path)
+		case !strings.Contains(path, `"`):
+			list = append(list, `@"`+path+`"`)
+		}
+	}
+	return list
+}
+
+// commonPrefix returns what all of a list begin with.
 func commonPrefix(list []string) string {
 	prefix := list[0]
 	for _, s := range list[1:] {
@@ -175,7 +184,7 @@ func (c *chat) menuKey(key input.Key) bool {
 	m := c.menu
 	switch key.Name {
 	case "esc":
-		c.menu = nil
+		c.closeMenu()
 	case "tab", "down":
 		if key.Name == "tab" && m.at < 0 {
 			return false // what all have in common comes first
@@ -185,7 +194,7 @@ func (c *chat) menuKey(key input.Key) bool {
 		if m.at < 0 && key.Name == "up" {
 			return false
 		}
-		m.at = (m.at + len(m.choices) - 1) % len(m.choices)
+		m.at = (max(m.at, 0) + len(m.choices) - 1) % len(m.choices)
 	case "enter":
 		if m.at < 0 {
 			return false

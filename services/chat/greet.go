@@ -2,6 +2,7 @@ package chat
 
 import (
 	"cmp"
+	"context"
 	"strings"
 	"sync"
 
@@ -22,9 +23,11 @@ func (c *chat) identify() {
 		var routerErr, execErr error
 		var both sync.WaitGroup
 		both.Go(func() {
-			caps, routerErr = forwarded(c, "rtr", proto.RtrCapabilities, selector)
+			caps, routerErr = forwarded(c.ctx, c, "rtr", proto.RtrCapabilities, selector)
 		})
-		both.Go(func() { executor, execErr = forwarded(c, "exc", proto.ExcCapabilities, proto.CapabilitiesRequest{}) })
+		both.Go(func() {
+			executor, execErr = forwarded(c.ctx, c, "exc", proto.ExcCapabilities, proto.CapabilitiesRequest{})
+		})
 		both.Wait()
 		c.after(func() {
 			if routerErr == nil {
@@ -86,10 +89,10 @@ func (c *chat) continueSession() {
 }
 
 // forwarded calls a method of another service through the daemon.
-func forwarded[Req, Rep any](c *chat, service string, m proto.Method[Req, Rep], req Req) (reply Rep, err error) {
+func forwarded[Req, Rep any](ctx context.Context, c *chat, service string, m proto.Method[Req, Rep], req Req) (reply Rep, err error) {
 	method, wrapped, err := forwarding(service, m, req)
 	if err != nil {
 		return reply, err
 	}
-	return rpc.Call(c.ctx, c.client, method, wrapped)
+	return rpc.Call(ctx, c.client, method, wrapped)
 }

@@ -5,17 +5,26 @@ import (
 	"strings"
 )
 
+// help lists the commands, or the keys, or says what one command does.
 func (c *chat) help(args string) {
 	var lines []string
-	if args == "keys" {
+	topic := strings.TrimPrefix(args, "/")
+	for _, k := range commands {
+		if topic == "" || topic == k.name {
+			lines = append(lines, fmt.Sprintf("  %-26s %s", strings.TrimSpace("/"+k.name+" "+k.args), k.does))
+		}
+	}
+	switch {
+	case topic == "keys":
 		for _, k := range keyHelp {
 			lines = append(lines, fmt.Sprintf("  %-34s %s", k[0], k[1]))
 		}
-	} else {
-		for _, k := range commands {
-			lines = append(lines, fmt.Sprintf("  %-26s %s", "/"+strings.TrimSpace(k.name+" "+k.args), k.does))
-		}
-		lines = append(lines, "  //text sends /text; /help keys lists the keys")
+	case topic == "":
+		lines = append(lines, "  !COMMAND                   run a command; !!COMMAND does not tell the model",
+			"  @PATH                      attach a file or a directory",
+			"  //TEXT                     send /TEXT; /help keys lists the keys")
+	case lines == nil:
+		lines = []string{"There is no command /" + safe(topic) + ". /help lists them."}
 	}
 	c.print(kindLine, lines...)
 }
@@ -35,4 +44,12 @@ var keyHelp = [][2]string{
 	{"Ctrl-X Ctrl-E, Ctrl-G", "edit in $VISUAL or $EDITOR"},
 	{"Ctrl-T · Ctrl-O", "reasoning · the turn in the pager"},
 	{"Ctrl-L", "clear the screen"},
+}
+
+func (c *chat) helpTopics() ([]string, bool) {
+	names := []string{"keys"}
+	for _, k := range commands {
+		names = append(names, k.name)
+	}
+	return names, true
 }

@@ -35,7 +35,7 @@ func (c *chat) input(event input.Event) {
 		}
 		c.mode.choice = nil
 		if c.picker != nil {
-			c.picker.filterBy(c, strings.Join(strings.Fields(string(e)), " "))
+			c.picker.filterBy(strings.Join(strings.Fields(string(e)), " "))
 			return
 		}
 		c.closeMenu()
@@ -175,13 +175,13 @@ func (c *chat) submit(mode string) {
 		c.say("%d messages wait: wait for the turn to end, or press Esc.", queuedMax)
 		return
 	}
+	if c.turn == nil && c.busy() {
+		c.say("Wait for the command to end, or press Esc.")
+		return
+	}
 	c.keep(typed)
 	c.editor.Reset()
-	sent := typed
-	if strings.HasPrefix(typed, "//") { // not a command
-		sent = typed[1:]
-	}
-	text, notes := c.attach(sent)
+	text, notes := c.attach(textOf(typed))
 	m := message{draft, text}
 	if c.turn == nil && c.ready {
 		c.echo(m)
@@ -207,6 +207,7 @@ func (c *chat) escape(before time.Time) {
 	switch {
 	case c.turn != nil:
 		c.cancelTurn()
+	case c.stopQueries():
 	case c.editor.Empty() && time.Since(before) < doubleEsc:
 		c.editLast()
 	default:

@@ -3,14 +3,12 @@ package chat
 import (
 	"fmt"
 	"strings"
-	"time"
 
-	"zino/proto"
 	"zino/services/chat/input"
 	"zino/services/chat/screen"
 )
 
-// picker is a list from which one line is chosen. It takes the place of the editor.
+// picker is a list from which one row is chosen. It takes the place of the editor.
 type picker struct {
 	title  string
 	rows   []string // what is shown
@@ -18,6 +16,13 @@ type picker struct {
 	at     int // of the shown ones
 	toggle func()
 	choose func(i int)
+	cancel func() // nil: nothing is to be done
+}
+
+// pick shows a list.
+func (c *chat) pick(p *picker) {
+	c.closeMenu()
+	c.picker = p
 }
 
 // shown returns the indices of the rows that the filter leaves.
@@ -25,8 +30,9 @@ func (p *picker) shown() (list []int) {
 	words := strings.Fields(strings.ToLower(p.filter))
 next:
 	for i, row := range p.rows {
+		row = strings.ToLower(row)
 		for _, word := range words {
-			if !strings.Contains(strings.ToLower(row), word) {
+			if !strings.Contains(row, word) {
 				continue next
 			}
 		}
@@ -35,35 +41,54 @@ next:
 	return list
 }
 
-func (p *picker) filterBy(c *chat, s string) {
+func (p *picker) filterBy(s string) {
 	p.filter += s
 	p.at = 0
 }
 
+// page is how many rows PageUp and PageDown move.
+const page = 10
+
 func (p *picker) key(c *chat, key input.Key) {
 	shown := p.shown()
+	last := max(0, len(shown)-1)
 	switch key.Name {
 	case "esc", "ctrl+c", "ctrl+d", "ctrl+g":
 		c.picker = nil
+		if p.cancel != nil {
+			p.cancel()
+		}
 	case "enter":
-		c.picker = nil
 		if p.at < len(shown) {
+			c.picker = nil
 			p.choose(shown[p.at])
 		}
-	case "up", "ctrl+p":
+	case "up", "ctrl+p", "shift+tab":
 		p.at = max(0, p.at-1)
-	case "down", "ctrl+n":
-		p.at = max(0, min(len(shown)-1, p.at+1))
-	case "backspace":
+	case "down", "ctrl+n", "tab":
+		p.at = min(last, p.at+1)
+	case "pgup":
+		p.at = max(0, p.at-page)
+	case "pgdown":
+		p.at = min(last, p.at+page)
+	case "home", "ctrl+a":
+		p.at = 0
+	case "end", "ctrl+e":
+		p.at = last
+	case "backspace", "ctrl+h":
 		if r := []rune(p.filter); len(r) > 0 {
 			p.filter, p.at = string(r[:len(r)-1]), 0
 		}
+	case "ctrl+u":
+		p.filter, p.at = "", 0
 	default:
 		if key.Name == "a" && p.filter == "" && p.toggle != nil {
 			p.toggle()
 			return
 		}
-		p.filterBy(c, key.Text)
+		if key.Text != "" {
+			p.filterBy(key.Text)
+		}
 	}
 }
 
@@ -71,78 +96,28 @@ func (p *picker) key(c *chat, key input.Key) {
 func (p *picker) region(c *chat, rows []string, width, height int) screen.Region {
 	title := p.title
 	if p.filter != "" {
-		title += " · " + visible(p.filter)
+		title = visible(p.filter) + " · " + title
 	}
 	rows = append(rows, c.paint(screen.Style{Bold: true}, c.widths.Clip(title, width-1)))
 	shown := p.shown()
+	if len(shown) == 0 {
+		rows = append(rows, c.dim("  nothing matches"))
+		return screen.Region{Rows: rows, Row: len(rows) - 1}
+	}
+	if c.start.Chat.ScreenReader { // one row, which is read when it changes
+		row := fmt.Sprintf("%d of %d: %s", p.at+1, len(shown), p.rows[shown[p.at]])
+		return screen.Region{Rows: append(rows, row), Row: len(rows)}
+	}
 	room := max(1, min(height/2, height-len(rows)-2))
 	from := max(0, p.at-room+1)
+	cursor := len(rows)
 	for i := from; i < min(len(shown), from+room); i++ {
-		mark := "  "
+		row := c.widths.Clip("  "+p.rows[shown[i]], width-1)
 		if i == p.at {
-			mark = "> "
-		}
-		row := c.widths.Clip(mark+p.rows[shown[i]], width-1)
-		if i == p.at {
-			row = c.paint(screen.Style{Bold: true}, row)
+			cursor = len(rows)
+			row = c.paint(screen.Style{Bold: true}, "> "+strings.TrimPrefix(row, "  "))
 		}
 		rows = append(rows, row)
 	}
-	if len(shown) == 0 {
-		rows = append(rows, c.dim("  nothing matches"))
-	}
-	return screen.Region{Rows: rows, Row: len(rows) - 1, Col: 0}
-}
-
-// pickSession opens the list of sessions, those of this directory or all.
-func (c *chat) pickSession(all bool) {
-	req := proto.ListSessions{Limit: 200}
-	if !all {
-		req.Root = c.root
-	}
-	forward(c, "mem", proto.MemListSessions, req, func(list proto.SessionList, err error) {
-		if err != nil {
-			c.fail(errorOf(err))
-			return
-		}
-		if len(list.Sessions) == 0 && !all {
-			c.pickSession(true)
-			return
-		}
-		if len(list.Sessions) == 0 {
-			c.say("There are no sessions.")
-			return
-		}
-		title := "Sessions in " + safe(home(c.root)) + " · type to filter · a: all directories · Enter · Esc"
-		if all {
-			title = "Sessions · type to filter · a: this directory · Enter · Esc"
-		}
-		width, _ := c.screen.Size()
-		p := &picker{title: title}
-		for _, s := range list.Sessions {
-			p.rows = append(p.rows, c.sessionRow(s, width))
-		}
-		p.toggle = func() { c.pickSession(!all) }
-		p.choose = func(i int) { c.goOn(list.Sessions[i]) }
-		c.picker = p
-	})
-}
-
-// sessionRow describes a session on a line.
-func (c *chat) sessionRow(s proto.SessionSummary, width int) string {
-	when := safe(s.Updated)
-	if t, err := time.Parse(time.RFC3339, s.Updated); err == nil {
-		when = t.Local().Format("2006-01-02 15:04")
-	}
-	title := safe(s.Title)
-	if title == "" {
-		title = safe(s.Text)
-	}
-	tail := fmt.Sprintf("  %3d messages", s.Messages)
-	if s.CostUSD != nil {
-		tail += fmt.Sprintf("  $%.2f", *s.CostUSD)
-	}
-	head := fmt.Sprintf("%-8s  %s  ", safe(shortID(s.SessionID)), when)
-	room := max(8, width-3-c.widths.Of(head)-c.widths.Of(tail))
-	return head + c.widths.Pad(c.widths.Clip(title, room), room) + tail
+	return screen.Region{Rows: rows, Row: cursor}
 }

@@ -156,7 +156,8 @@ func (c *chat) fail(e *proto.Error) {
 	for i := range lines {
 		lines[i] = c.paint(screen.Style{Color: screen.Red}, lines[i])
 	}
-	if details := strings.TrimSpace(e.Details); details != "" && !strings.Contains(text.OneLine(e.Message), text.OneLine(details)) {
+	try, whole := remedyOf(e, c.nextProvider())
+	if details := strings.TrimSpace(e.Details); details != "" && !whole && !strings.Contains(text.OneLine(e.Message), text.OneLine(details)) {
 		for i, line := range strings.Split(details, "\n") {
 			label := "  Details: "
 			if i > 0 {
@@ -165,7 +166,7 @@ func (c *chat) fail(e *proto.Error) {
 			lines = append(lines, c.widths.Wrap(label+safe(line), c.proseWidth())...)
 		}
 	}
-	if try := remedy(e, c.request.Provider); try != "" {
+	if try != "" {
 		lines = append(lines, "  Try: "+try)
 	}
 	c.print(kindLine, lines...)

@@ -1,38 +1,22 @@
 package chat
 
 import (
-	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
-	"os/exec"
+	"strconv"
 	"strings"
+	"time"
 
+	messages "zino/pkg/message"
+	"zino/pkg/text"
+	"zino/pkg/wire"
 	"zino/proto"
+	"zino/services/chat/screen"
 )
 
-func (c *chat) showCost(string) {
-	parts := []string{c.usage.cost(), tokens(c.usage.tokens) + " tokens"}
-	if s := c.contextText(); s != "" {
-		parts = append(parts, "context "+s)
-	}
-	c.say("%s", strings.Join(parts, " · "))
-}
-
-// zino prints what the command line prints.
-func (c *chat) zino(args ...string) {
-	full := []string{"--socket", c.start.Socket}
-	cmd := exec.CommandContext(c.ctx, c.start.Zino, append(full, args...)...)
-	go func() {
-		out, err := cmd.CombinedOutput()
-		c.after(func() {
-			lines := outputLines(string(bytes.TrimSpace(out)))
-			c.print(kindLine, lines...)
-			if err != nil && len(lines) == 0 {
-				c.say("zino %s: %v", strings.Join(args, " "), err)
-			}
-		})
-	}()
-}
-
+// showContext prints the parts of what the next turn sends.
 func (c *chat) showContext(string) {
 	req := proto.Preview{SessionID: c.session, Root: c.root, SystemPrompt: c.request.SystemPrompt, Sandbox: c.request.Sandbox, Network: c.request.Network}
 	call(c, proto.DaemonContext, req, func(r proto.ContextReport, err error) {
@@ -42,31 +26,246 @@ func (c *chat) showContext(string) {
 		}
 		var lines []string
 		for _, part := range r.Parts {
-			lines = append(lines, fmt.Sprintf("  %7d  %s", part.Tokens, safe(part.Name)))
+			name := part.Name
+			if r.Template != "" && name == "system prompt" {
+				name += " (" + home(r.Template) + ")"
+			}
+			lines = append(lines, fmt.Sprintf("  %9s  %s", grouped(part.Tokens), safe(home(name))))
 		}
-		lines = append(lines, fmt.Sprintf("  %7d  tokens in all · %s", r.Tokens, c.contextText()))
-		c.print(kindLine, lines...)
+		total := fmt.Sprintf("  %9s  tokens, estimated", grouped(r.Tokens))
+		if window := c.windows[c.model]; window > 0 {
+			total += fmt.Sprintf(" · %d %% of %s", r.Tokens*100/window, grouped(window))
+		}
+		lines = append(lines, total)
+		for _, warning := range r.Warnings {
+			lines = append(lines, "Warning: "+safe(warning))
+		}
+		if c.start.Chat.ScreenReader {
+			lines = append(lines, screen.Strip(c.status(1000)))
+		}
+		c.report("/context", lines)
 	})
 }
 
-func (c *chat) memory(args string) {
-	if rest, ok := strings.CutPrefix(args, "add "); ok {
-		c.zino("memory", "add", rest)
-		return
+// grouped formats a number with commas.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
 	}
-	if args == "" {
-		c.zino("memory", "list")
-		return
-	}
-	c.zino("memory", "search", args)
+	return s
 }
 
-func (c *chat) findSessions(args string) {
-	if args == "" {
-		c.zino("sessions", "list")
+// showCost prints what session and day have cost, and what is left of the budgets.
+func (c *chat) showCost(string) {
+	type reports struct{ session, day proto.UsageReport }
+	await(c, &query{what: "Asking for the cost"}, func(ctx context.Context) (r reports, err error) {
+		if c.session != "" && !c.noSave {
+			r.session, err = forwarded(ctx, c, "rtr", proto.RtrUsage, proto.UsageRequest{By: "session", SessionID: c.session})
+		}
+		if err == nil {
+			r.day, err = forwarded(ctx, c, "rtr", proto.RtrUsage, proto.UsageRequest{By: "day", Since: time.Now().Format(time.DateOnly)})
+		}
+		return r, err
+	}, func(r reports, err error) {
+		if err != nil {
+			c.fail(errorOf(err))
+			return
+		}
+		lines := []string{usageLine("session", r.session.Total), usageLine("today", r.day.Total)}
+		if r.day.PricesOf != "" {
+			lines = append(lines, "  estimated with prices of "+safe(r.day.PricesOf))
+		}
+		budgets := r.day.Budgets
+		if r.session.Total.Requests > 0 {
+			budgets = r.session.Budgets
+		}
+		for _, b := range budgets {
+			lines = append(lines, c.budgetLine(b))
+		}
+		c.report("/cost", lines)
+	})
+}
+
+// usageLine formats a total.
+func usageLine(name string, row proto.UsageRow) string {
+	u := usage{tokens: row.Usage.InputTokens + row.Usage.OutputTokens, unknown: row.Unpriced > 0}
+	if row.Usage.CostUSD != nil {
+		u.dollars, u.known = *row.Usage.CostUSD, true
+	}
+	line := fmt.Sprintf("  %-8s %s · %s tokens", name, text.Count(int(row.Requests), "request"), tokens(u.tokens))
+	if u.known || !u.unknown {
+		return line + " · " + u.cost()
+	}
+	return line + " · cost unknown"
+}
+
+// budgetLine formats the state of a limit.
+func (c *chat) budgetLine(b proto.BudgetState) string {
+	amount := func(v float64) string {
+		if strings.HasPrefix(b.Name, "usd") {
+			return fmt.Sprintf("$%.2f", v)
+		}
+		return tokens(int64(v))
+	}
+	line := fmt.Sprintf("  budget   %s: %s of %s", safe(b.Name), amount(b.Spent), amount(b.Limit))
+	if b.Reserved > 0 {
+		line += ", " + amount(b.Reserved) + " reserved"
+	}
+	if b.Ends != "" {
+		line += ", until " + c.localTime(b.Ends)
+	}
+	return line
+}
+
+// memory finds or adds a memory.
+func (c *chat) memory(args string) {
+	word, rest, _ := strings.Cut(args, " ")
+	switch rest = strings.TrimSpace(rest); {
+	case word == "add" && rest == "":
+		c.say("/memory add takes the text to remember.")
+	case word == "add":
+		req := proto.StoreHard{Messages: messages.Close(messages.Append(nil, proto.RoleUser, rest)), SessionID: c.session}
+		if c.noSave {
+			req.SessionID = ""
+		}
+		forward(c, "mem", proto.MemStoreHard, req, func(s proto.Stored, err error) {
+			if err != nil {
+				c.fail(errorOf(err))
+				return
+			}
+			c.say("Remembered as %d.", s.ID)
+		})
+	case args == "":
+		forward(c, "mem", proto.MemListHard, proto.ListHard{Limit: 200}, func(list proto.HardList, err error) {
+			if err != nil {
+				c.fail(errorOf(err))
+				return
+			}
+			var lines []string
+			for _, m := range list.Items {
+				lines = append(lines, memoryLine(&m.ID, m.Tag, m.Messages))
+			}
+			c.memories(lines)
+		})
+	default:
+		most := 20
+		forward(c, "mem", proto.MemSearchHard, proto.SearchHard{Query: args, TopK: &most}, func(found proto.HardMemories, err error) {
+			if err != nil {
+				c.fail(errorOf(err))
+				return
+			}
+			var lines []string
+			for _, m := range found.Results {
+				lines = append(lines, memoryLine(m.ID, m.Tag, m.Messages))
+			}
+			c.memories(lines)
+		})
+	}
+}
+
+func (c *chat) memories(lines []string) {
+	if len(lines) == 0 {
+		c.say("No memory matches.")
 		return
 	}
-	c.zino("sessions", "search", args)
+	c.report("/memory", lines)
+}
+
+// memoryLine formats a memory on a line.
+func memoryLine(id *int, tag string, messages proto.Raw) string {
+	line := "     -  "
+	if id != nil {
+		line = fmt.Sprintf("  %4d  ", *id)
+	}
+	if tag != "" {
+		line += "[" + safe(tag) + "] "
+	}
+	var texts []string
+	elements, err := wire.Elements(messages)
+	for _, raw := range elements {
+		var m struct {
+			Content string `json:"content"`
+		}
+		if err = cmp.Or(err, wire.DecodeReply(raw, &m)); err == nil {
+			texts = append(texts, m.Content)
+		}
+	}
+	if err != nil {
+		return line + "(cannot be read: " + safe(err.Error()) + ")"
+	}
+	return line + safe(text.Clip(text.OneLine(strings.Join(texts, " ")), 400))
+}
+
+// showTools lists what the model may call in the next turn.
+func (c *chat) showTools(string) {
+	req := proto.Preview{SessionID: c.session, Root: c.root, Sandbox: c.request.Sandbox, Network: c.request.Network}
+	call(c, proto.DaemonContext, req, func(r proto.ContextReport, err error) {
+		if err != nil {
+			c.fail(errorOf(err))
+			return
+		}
+		var lines []string
+		for _, part := range r.Parts {
+			if part.Name == "tools" {
+				lines = append(lines, toolLines(part.Content)...)
+			}
+		}
+		if len(lines) == 0 {
+			lines = []string{"The agent has no tools."}
+		}
+		c.report("/tools", lines)
+	})
+}
+
+// toolLines formats the functions that a model may call: name and first sentence.
+func toolLines(functions string) (lines []string) {
+	var list []struct {
+		Function struct {
+			Name, Description string
+		}
+	}
+	if json.Unmarshal([]byte(functions), &list) != nil {
+		return outputLines(functions) // tools that are described as text
+	}
+	width := 0
+	for _, f := range list {
+		width = max(width, len(f.Function.Name))
+	}
+	for _, f := range list {
+		does, _, _ := strings.Cut(text.OneLine(f.Function.Description), ". ")
+		lines = append(lines, fmt.Sprintf("  %-*s  %s", min(width, 30), safe(f.Function.Name), safe(strings.TrimSuffix(does, "."))))
+	}
+	return lines
+}
+
+// show prints an item whole, or the session.
+func (c *chat) show(args string) {
+	if args == "history" {
+		if c.stored() {
+			c.zinoWhole("sessions", "show", c.session)
+		}
+		return
+	}
+	n, err := strconv.Atoi(args)
+	if err != nil {
+		c.say("/show takes the number of an item, or history.")
+		return
+	}
+	it, ok, gone := c.items.get(n)
+	switch {
+	case gone:
+		c.say("Item %d is no longer kept: see /export", n)
+		return
+	case !ok:
+		c.say("There is no item %d.", n)
+		return
+	}
+	lines := []string{c.paint(screen.Style{Bold: true}, it.title)}
+	for _, line := range it.lines {
+		lines = append(lines, "    "+line)
+	}
+	c.print(kindLine, lines...)
 }
 
 // pageTurn shows the last turn in the pager, with nothing folded.

@@ -56,7 +56,7 @@ func (l *lastTurns) add(event proto.Raw) {
 // readLast reads the last turns of a session, page by page.
 func (c *chat) readLast(session string) (l lastTurns, err error) {
 	for from := int64(0); ; {
-		page, err := forwarded(c, "mem", proto.MemReadSession, proto.ReadSession{SessionID: session, From: from})
+		page, err := forwarded(c.ctx, c, "mem", proto.MemReadSession, proto.ReadSession{SessionID: session, From: from})
 		if err != nil {
 			return l, err
 		}

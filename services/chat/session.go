@@ -32,13 +32,18 @@ func (c *chat) connected() {
 	}()
 }
 
-// begun sends what was typed before the services were there.
+// begun carries out what was typed before the services were there.
 func (c *chat) begun() {
 	c.ready = true
+	commands := c.typedCommands
+	c.typedCommands = nil
+	for _, run := range commands {
+		run()
+	}
 	c.next()
 }
 
-// find continues a session.
+// find continues a session at the start.
 func (c *chat) find(req proto.FindSession) {
 	forward(c, "mem", proto.MemFindSession, req, func(s proto.SessionSummary, err error) {
 		switch {
@@ -95,14 +100,6 @@ func (c *chat) joinOpenTurn() {
 		}
 		c.followOpen(list.Turns[0], true)
 	})
-}
-
-func (c *chat) resume(args string) {
-	if args != "" {
-		c.find(proto.FindSession{SessionID: args})
-		return
-	}
-	c.pickSession(false)
 }
 
 // editLast brings the last message back: sending it goes on from a copy of the session

@@ -76,6 +76,7 @@ func (c *chat) above(width, height int) (rows []string) {
 		}
 		rows = append(append(append(rows, live...), calls...), c.activity(t, width))
 	}
+	rows = append(rows, c.queryRows(width)...)
 	if small(width, height) {
 		return rows
 	}

@@ -167,7 +167,7 @@ func takeBack(ctx context.Context, env *command.Env, d *connect.Daemon, m proto.
 			return err
 		}
 		for _, r := range reply.Refused {
-			env.Say("%s: %s", render.Line(r.Path), explain(r.Reason))
+			env.Say("%s: %s", render.Line(r.Path), render.Line(r.Explain()))
 		}
 		switch {
 		case len(reply.Refused) > 0 && !changed && !req.Partial && m.Type == proto.DaemonUndo.Type:
@@ -201,23 +201,6 @@ func list(w io.Writer, reply proto.Undone, dry bool) error {
 		}
 	}
 	return nil
-}
-
-// explanations are the reasons in words.
-var explanations = map[string]string{
-	proto.UndoChanged:  "it is not what the turn left",
-	proto.UndoOwner:    "it has another owner, or had one that cannot be restored",
-	proto.UndoHardLink: "it has more than one name",
-	proto.UndoMissing:  "it was moved or deleted since",
-	proto.UndoParent:   "a directory above is a symbolic link now, or gone",
-	proto.UndoNoImage:  "its content was not kept",
-}
-
-func explain(reason string) string {
-	if words := explanations[reason]; words != "" {
-		return reason + " (" + words + ")"
-	}
-	return render.Line(reason)
 }
 
 // diff prints what a turn changed.
