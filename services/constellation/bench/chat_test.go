@@ -39,7 +39,7 @@ func benchChatStart(b *bench) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := shell.until("$ "); err != nil {
+	if _, err := shell.until(0, "$ "); err != nil {
 		return nil, err
 	}
 	var floors, frames, ready, alone []float64
@@ -48,23 +48,25 @@ func benchChatStart(b *bench) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
+		mark := shell.mark()
 		first, err := shell.typed("zino --socket "+c.cfg.Daemon.Socket+"\n", frame)
 		if err != nil {
 			return nil, err
 		}
 		begin := time.Now()
-		end, err := shell.until("/help")
+		end, err := shell.until(mark, "/help")
 		if err != nil {
 			return nil, err
 		}
 		if _, err := shell.typed("\x04", "$ "); err != nil {
 			return nil, err
 		}
+		mark = shell.mark()
 		private, err := shell.typed("zino --provider offline\n", frame)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := shell.until("/help"); err != nil {
+		if _, err := shell.until(mark, "/help"); err != nil {
 			return nil, err
 		}
 		if _, err := shell.typed("\x04", "$ "); err != nil {
@@ -113,7 +115,7 @@ func benchChatParent(b *bench) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = x.until("one line")
+		_, err = x.until(0, "one line")
 		cpu, err2 := cpuOf(x.cmd.Process.Pid)
 		x.cmd.Process.Kill()
 		x.cmd.Wait() // killed: the status is ignored
@@ -148,21 +150,25 @@ func benchChatStream(b *bench) ([]line, error) {
 		return nil, err
 	}
 	stream := func(during func() error) error {
+		mark := x.mark()
 		if _, err := x.typed("Count.\r", "Working"); err != nil {
 			return err
 		}
-		x.mark()
-		p.begin <- struct{}{}
+		select {
+		case p.begin <- struct{}{}:
+		case <-time.After(ttyTimeout):
+			return fmt.Errorf("no turn begins: the terminal shows %q", x.tail())
+		}
 		if err := during(); err != nil {
 			return err
 		}
-		_, err := x.until(theEnd)
+		_, err := x.until(mark, theEnd)
 		return err
 	}
 	var echoes []float64
 	for range 3 {
 		err := stream(func() error {
-			for n := range 35 {
+			for n := range 25 {
 				time.Sleep(40*time.Millisecond + rand.N(50*time.Millisecond)) // in no step with the frames
 				echo, err := x.typed("q", "> "+strings.Repeat("q", n+1)+"\r\n")
 				if err != nil {
@@ -286,7 +292,7 @@ func benchChatMarkdown(b *bench) ([]line, error) {
 	}
 	turn.Send(packet(proto.TypeNotice, proto.Notice{Text: "all of it"}))
 	turn.End(proto.TurnDone)
-	if _, err := x.until("all of it"); err != nil {
+	if _, err := x.until(0, "all of it"); err != nil {
 		return nil, err
 	}
 	after, err := cpuOf(chat)
@@ -330,7 +336,7 @@ func benchChatTurns(b *bench) ([]line, error) {
 		if n != first && n != turns {
 			continue
 		}
-		if _, err := x.until(fmt.Sprintf("before turn %d.", n)); err != nil {
+		if _, err := x.until(0, fmt.Sprintf("before turn %d.", n)); err != nil {
 			return nil, err
 		}
 		if sizes[n/turns], err = status(chat, "VmRSS"); err != nil {
@@ -365,7 +371,7 @@ func (b *bench) chat(socket string) (*tty, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, err := x.until("/help"); err != nil {
+	if _, err := x.until(0, "/help"); err != nil {
 		return nil, 0, err
 	}
 	pid, err := child(x.cmd.Process.Pid, "zino-chat")

@@ -21,9 +21,10 @@ type tty struct {
 	master *os.File
 	cmd    *exec.Cmd
 
-	mu  sync.Mutex
-	out []byte // since the last mark
-	got chan struct{}
+	mu      sync.Mutex
+	out     []byte // the end of the output
+	dropped int    // bytes before it
+	got     chan struct{}
 }
 
 // ttyTimeout limits the wait for output.
@@ -65,6 +66,7 @@ func (x *tty) read() {
 		}
 		x.mu.Lock()
 		if x.out = append(x.out, p[:n]...); len(x.out) > 4<<20 {
+			x.dropped += 3 << 20
 			x.out = bytes.Clone(x.out[3<<20:])
 		}
 		x.mu.Unlock()
@@ -75,20 +77,20 @@ func (x *tty) read() {
 	}
 }
 
-// mark drops the output so far.
-func (x *tty) mark() {
+// mark returns the place where the output ends now.
+func (x *tty) mark() int {
 	x.mu.Lock()
-	x.out = nil
-	x.mu.Unlock()
+	defer x.mu.Unlock()
+	return x.dropped + len(x.out)
 }
 
-// until waits until the output since the last mark contains a text, and returns when
-// that was read.
-func (x *tty) until(text string) (time.Time, error) {
+// until waits until the output behind a place contains a text, and returns when that
+// was read.
+func (x *tty) until(mark int, text string) (time.Time, error) {
 	limit := time.After(ttyTimeout)
 	for {
 		x.mu.Lock()
-		found := bytes.Contains(x.out, []byte(text))
+		found := bytes.Contains(x.out[max(0, mark-x.dropped):], []byte(text))
 		x.mu.Unlock()
 		if found {
 			return time.Now(), nil
@@ -110,12 +112,11 @@ func (x *tty) tail() []byte {
 
 // typed types keys and returns how long it takes until the terminal shows a text.
 func (x *tty) typed(keys, text string) (float64, error) {
-	x.mark()
-	begin := time.Now()
+	mark, begin := x.mark(), time.Now()
 	if _, err := x.master.WriteString(keys); err != nil {
 		return 0, err
 	}
-	end, err := x.until(text)
+	end, err := x.until(mark, text)
 	return float64(end.Sub(begin)), err
 }
 
