@@ -150,10 +150,10 @@ func benchChatStream(b *bench) ([]line, error) {
 		return nil, err
 	}
 	stream := func(during func() error) error {
-		mark := x.mark()
 		if _, err := x.typed("Count.\r", "Working"); err != nil {
 			return err
 		}
+		mark := x.mark()
 		select {
 		case p.begin <- struct{}{}:
 		case <-time.After(ttyTimeout):
@@ -163,6 +163,9 @@ func benchChatStream(b *bench) ([]line, error) {
 			return err
 		}
 		_, err := x.until(mark, theEnd)
+		if err == nil {
+			_, err = x.until(mark, atRest)
+		}
 		return err
 	}
 	var echoes []float64
@@ -206,6 +209,9 @@ func benchChatStream(b *bench) ([]line, error) {
 		{name: "an answer of 3 s, a delta a millisecond, CPU", measured: median(cpus), goals: []goal{atMost(90e6)}, note: "of zino-chat"},
 	}, x.close("\x04")
 }
+
+// atRest begins a frame of a chat without a turn: a blank row stands above the editor.
+const atRest = "\x1b[?7l\r\n> "
 
 // theEnd is the last word of recipe.
 const theEnd = "crumbs."
