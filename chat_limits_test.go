@@ -20,9 +20,9 @@ import (
 // Limits of zino-chat that do not depend on the speed of the host. Times are measured by
 // make bench.
 
-// TestChatStart checks the time that packages take before main, and the size of the
+// TestChatInit checks the time that packages take before main, and the size of the
 // program. A version of a library can spend 37 ms in tables that the chat never uses.
-func TestChatStart(t *testing.T) {
+func TestChatInit(t *testing.T) {
 	t.Parallel()
 	const runs, limitMS = 10, 25.0
 	least := map[string]float64{} // ms of each package: the load of the host adds to some runs

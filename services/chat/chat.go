@@ -274,7 +274,7 @@ func (c *chat) persists() bool { return c.lifetime == proto.LifetimePersistent }
 func (c *chat) loop() int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGCONT, syscall.SIGINT, syscall.SIGQUIT)
-	frame := time.NewTimer(0)
+	frame, due := time.NewTimer(0), time.Now()
 	for c.exit == nil {
 		typed, packets := c.typed, c.packets
 		if c.program != nil {
@@ -305,6 +305,7 @@ func (c *chat) loop() int {
 		case <-c.tick.C:
 			c.ticked()
 		case <-frame.C:
+			due = time.Time{}
 		}
 		c.parent.opened(c.session, c.made)
 		if c.exit != nil || c.program != nil {
@@ -315,8 +316,8 @@ func (c *chat) loop() int {
 			c.hangup()
 			continue
 		}
-		frame.Stop()
-		if wait > 0 {
+		if at := time.Now().Add(wait); wait > 0 && (due.IsZero() || at.Before(due)) { // to set a timer again costs a wake-up
+			due = at
 			frame.Reset(wait)
 		}
 	}
