@@ -23,15 +23,15 @@ import (
 	"zino/services/cli/render"
 )
 
-// checkPrograms checks that the services' programs are in zino's directory and have
-// its version.
+// checkPrograms checks that the services' programs and zino-chat are in zino's directory
+// and have its version.
 func (d *doctor) checkPrograms(ctx context.Context) []finding {
 	exe, err := os.Executable()
 	if err != nil {
 		return []finding{failed("", "zino cannot find its own program: %v", err)}
 	}
 	dir := filepath.Dir(exe)
-	names := append(slices.Clone(config.Services), "repl")
+	names := append(slices.Clone(config.Services), "repl", "chat")
 	found := make([]*finding, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
