@@ -137,6 +137,9 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 		env.Introduce(ctx, d)
 		env.CompareVersions(ctx, d)
 	}
+	if err := turn.CheckMode(ctx, env, d); err != nil {
+		return err
+	}
 	id, known, err := turn.Session(ctx, env, d)
 	if err != nil {
 		return connect.Explain(err)

@@ -183,6 +183,9 @@ func (c *chat) prepare(ctx context.Context) error {
 		c.greet(c.Introduce(ctx, c.d))
 		c.CompareVersions(ctx, c.d)
 	}
+	if err := turn.CheckMode(ctx, c.Env, c.d); err != nil {
+		return err
+	}
 	if c.d.Started() != nil && !c.d.Discards() && term.IsTerminal(c.In) {
 		c.Say("This chat ends with the terminal; zino up keeps turns running.")
 	}

@@ -113,7 +113,7 @@ func (c *chat) startLine(notes []string) proto.ChatStart {
 	o := c.cfg.Chat
 	return proto.ChatStart{
 		Type: proto.TypeChatStart, Version: rpc.Version, Zino: self, Socket: socket, Base: base, Root: c.req.Root, RootGiven: c.RootSet,
-		SessionID: c.Session, Latest: c.Latest, OnHangup: c.OnHangup, Command: programName(), Options: strings.Join(c.resumeOptions(), ""), Request: req, NoModel: c.noModel(), Notes: notes,
+		SessionID: c.Session, Latest: c.Latest, OnHangup: c.OnHangup, Mode: c.Mode, Command: programName(), Options: strings.Join(c.resumeOptions(), ""), Request: req, NoModel: c.noModel(), Notes: notes,
 		Chat: proto.ChatOptions{
 			PreviewLines: o.PreviewLines, Reasoning: o.Reasoning, Width: o.Width, WidthMethod: o.WidthMethod,
 			Notify: o.Notify, Title: o.Title, Theme: o.Theme, ScreenReader: o.ScreenReader || os.Getenv("ZINO_SCREEN_READER") == "1",

@@ -32,7 +32,11 @@ type Options struct {
 	Sandbox         string
 	Network         bool
 	NetworkSet      bool
+	Mode            string // --mode or $ZINO_MODE; "": derived from the sandbox level
 }
+
+// Modes are the values of --mode.
+var Modes = []string{"plan", "ask", "auto", "yolo"}
 
 // Values of --format.
 const (
@@ -63,6 +67,7 @@ func (e *Env) Flags(cmd *cobra.Command) {
 	flags.BoolVar(&e.JSONFlag, "json", false, "the same as --format json")
 	flags.BoolVar(&e.Reasoning, "reasoning", false, "show the model's reasoning on standard error; most models send it with --effort only")
 	flags.StringVar(&e.Sandbox, "sandbox", "", "sandbox `LEVEL` for commands: "+strings.Join(proto.LevelNames(), ", ")+" (default [exc] sandbox)")
+	flags.StringVar(&e.Mode, "mode", "", "approval `MODE`: "+strings.Join(Modes, ", ")+" (default $ZINO_MODE, else by the sandbox level); needs a daemon with approvals")
 	flags.BoolVar(&e.Network, "network", false, "allow network access in the sandbox; --network=false forbids it (default [exc] network)")
 	flags.BoolVar(&e.Host, "host", false, "use the host's daemon, whose tools cannot see your files")
 }
@@ -75,7 +80,13 @@ func (e *Env) Check(cmd *cobra.Command, args []string) error {
 	if _, err := proto.ParseLevel(e.Sandbox); e.Sandbox != "" && err != nil {
 		return render.Usage("--sandbox: %w", err)
 	}
+	modeFrom := "--mode"
+	if !flags.Changed("mode") && e.Events {
+		e.Mode, modeFrom = os.Getenv("ZINO_MODE"), "ZINO_MODE"
+	}
 	switch {
+	case (e.Mode != "" || flags.Changed("mode")) && !slices.Contains(Modes, e.Mode):
+		return render.Usage("%s %q is not one of %s", modeFrom, e.Mode, strings.Join(Modes, ", "))
 	case e.MaxTokens < 0 || e.MaxTokens == 0 && flags.Changed("max-tokens"):
 		return render.Usage("--max-tokens %d is not a number of tokens, 1 or more", e.MaxTokens)
 	case flags.Changed("effort") && !slices.Contains(config.Efforts, e.Effort):
@@ -113,7 +124,7 @@ func (e *Env) Check(cmd *cobra.Command, args []string) error {
 
 // CheckPlain returns an error for options that a plain message does not support.
 func CheckPlain(cmd *cobra.Command) error {
-	for _, name := range []string{"root", "session", "continue", "system-prompt", "format", "json", "reasoning", "sandbox", "network"} {
+	for _, name := range []string{"root", "session", "continue", "system-prompt", "format", "json", "reasoning", "sandbox", "network", "mode"} {
 		if cmd.PersistentFlags().Changed(name) {
 			return render.Usage("--%s is for zino exec -p TEXT and for chats, not for a plain message", name)
 		}

@@ -34,7 +34,7 @@ func Complete(env *command.Env, root *cobra.Command, by []string) {
 	flags := map[string]cobra.CompletionFunc{
 		"model": c.models, "session": c.sessions, "from-session": c.sessions, "root": directories, "dir": directories, "serve": directories,
 		"sandbox": fixed(proto.LevelNames()), "provider": fixed(append([]string{"auto", "offline"}, config.Providers...)),
-		"format": fixed([]string{command.FormatText, command.FormatJSON}), "input": fixed([]string{command.FormatText, command.FormatJSON}), "by": fixed(by), "effort": fixed(config.Efforts),
+		"format": fixed([]string{command.FormatText, command.FormatJSON}), "input": fixed([]string{command.FormatText, command.FormatJSON}), "by": fixed(by), "effort": fixed(config.Efforts), "mode": fixed(command.Modes),
 	}
 	for _, name := range []string{"goal", "prompt", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit", "from"} {
 		flags[name] = cobra.NoFileCompletions

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -157,6 +158,26 @@ func turnStart(req proto.Chat, id string) proto.TurnStart {
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: req.Effort,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, RequestID: id,
 	}
+}
+
+// CheckMode returns an error if an approval mode was chosen that asks: a turn without
+// approvals must not run what the user wants to be asked about.
+func CheckMode(ctx context.Context, env *command.Env, d *connect.Daemon) error {
+	if env.Mode == "" || env.Mode == "yolo" {
+		return nil
+	}
+	description, err := rpc.Call(ctx, d.Client, proto.Describe, proto.DescribeRequest{})
+	if err != nil {
+		return connect.Explain(err)
+	}
+	if slices.ContainsFunc(description.Methods, func(m proto.MethodDescription) bool { return m.Type == "approve" }) {
+		return render.Usage("Not available: this zino has no approvals (version %s).", rpc.Version)
+	}
+	version := "unknown"
+	if d.Version != "" || d.Ping(ctx) == nil {
+		version = d.Version
+	}
+	return render.Usage("Not available: this daemon has no approvals (version %s).", version)
 }
 
 // leave ends a run before its turn. If the terminal was closed, the turn goes on in
