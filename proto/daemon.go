@@ -41,7 +41,7 @@ var (
 	// and all that it started. A command that fails is a result, not an error.
 	DaemonRunCommand = eventsMethod[SessionCommand, CommandDone]("daemon", "run_command", "done")
 	// DaemonRenameSession gives a session a title: the event title, of which the last
-	// one counts. It is stored also while a turn is open.
+	// one counts. It is stored also while a turn is open, and followers get a packet title.
 	DaemonRenameSession = method[RenameSession, Empty]("daemon", "rename_session", "ok")
 	// DaemonTurns lists turns, the newest first.
 	DaemonTurns = method[ListTurns, TurnList]("daemon", "turns", "turn_list")
@@ -460,6 +460,7 @@ var followEvents = []Event{
 	event[TurnEnd](TypeTurnEnded),
 	event[Continued](TypeContinued),
 	event[Retracted](TypeRetracted),
+	event[LogTitle](TypeTitle), // of rename_session, when it is stored; not in a replay
 }
 
 // FollowEvents lists the kinds of packets that only turn_follow sends.

@@ -61,4 +61,5 @@ var Changelog = [...]string{
 	"56 2026-11-23  sandbox of exc's capabilities",
 	"57 2026-11-23  run_command and rename_session of the daemon; command of the turn event of a session log; provider and model of the request of rtr's capabilities; search_sessions looks into titles (role title); title of its results",
 	"58 2026-11-23  network of exc's capabilities",
+	"59 2026-11-23  packet title of turn_follow",
 }

@@ -41,6 +41,7 @@ func init() {
 		{name: "resume", args: "[ID]", does: "continue another session", idle: true, values: (*chat).sessionNames, run: (*chat).resume},
 		{name: "sessions", args: "[WORDS]", does: "find sessions", run: (*chat).findSessions},
 		{name: "fork", does: "go on with a copy of the session", idle: true, run: (*chat).fork},
+		{name: "rename", args: "TITLE", does: "give the session a title", needs: proto.DaemonRenameSession.Type, run: (*chat).rename},
 		{name: "export", args: "[PATH]", does: "write the session as Markdown", run: (*chat).export},
 		{name: "handoff", args: "GOAL", does: "draft what a new session needs, and begin it", idle: true, needs: proto.DaemonHandoff.Type, run: (*chat).handoff},
 		{name: "context", does: "what the model is sent, with sizes", needs: proto.DaemonContext.Type, run: (*chat).showContext},

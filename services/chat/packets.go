@@ -60,6 +60,8 @@ func (c *chat) packet(p packet) {
 		decode(p, func(n proto.Notice) { c.notice(t, n) })
 	case proto.TypeTodo:
 		decode(p, func(l proto.Todo) { c.tasks(t, l) })
+	case proto.TypeTitle:
+		decode(p, func(l proto.LogTitle) { c.retitle(l.Text) })
 	case proto.TypeTurnState:
 		decode(p, func(s proto.TurnState) { c.state(t, s) })
 	case proto.TypeContinued:

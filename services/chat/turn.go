@@ -110,6 +110,8 @@ func (c *chat) begin(m message) {
 		c.took(options, started.Mode)
 		if c.title == "" {
 			c.retitle(text.Clip(text.OneLine(m.draft.Shown()), 60))
+		} else {
+			c.readTitle()
 		}
 		c.state(t, proto.TurnState{State: started.State})
 		if t.canceled {

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"zino/pkg/text"
+	"zino/pkg/wire"
 	"zino/proto"
 )
 
@@ -30,7 +31,27 @@ func (s *Service) renameSession(ctx context.Context, req proto.RenameSession) (p
 	defer release()
 	var r record
 	r.event(proto.TypeTitle, proto.LogTitle{Text: title, TS: timestamp()})
-	return proto.Empty{}, sess.write(ctx, w, &r)
+	if err := sess.write(ctx, w, &r); err != nil {
+		return proto.Empty{}, err
+	}
+	return proto.Empty{}, sess.sendTitle(title)
+}
+
+// sendTitle sends a new title to the followers. Those of a turn get it as a packet of
+// that turn.
+func (sess *session) sendTitle(title string) error {
+	payload, err := wire.AppendObject(nil, proto.TypeTitle, proto.LogTitle{Text: title})
+	if err != nil {
+		return err
+	}
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	p := packet{payload: payload}
+	if t := sess.active(); t != nil {
+		p = packet{payload: t.mark(payload), turn: t.id}
+	}
+	sess.send(p)
+	return nil
 }
 
 // writer returns the writer of a session that exists, with or without an open turn. It is

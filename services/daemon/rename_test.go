@@ -36,7 +36,12 @@ func TestRename(t *testing.T) {
 
 	started := e.startTurn("more", "")
 	zinotest.Eventually(t, "the run", func() bool { return len(e.requests.All()) == 1 })
+	follower := e.dial()
+	follower.Send(`{"type":"turn_follow","session_id":"s-1","turn":"` + started.Turn + `"}`)
+	for follower.Next().Type != proto.TypeLive {
+	}
 	zinotest.Must(t, rename("s-1", "fix 漢字"))
+	zinotest.Equal(t, "what a follower gets", follower.Receive(), `{"type":"title","text":"fix 漢字","turn":"`+started.Turn+`"}`)
 	close(release)
 	e.ended("s-1", started.Turn)
 	zinotest.Contains(t, "the log", strings.Join(e.file("s-1"), "\n"), `"text":"fix 漢字"`, `"state":"done"`)
