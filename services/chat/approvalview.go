@@ -139,7 +139,7 @@ func (c *chat) approvalRows(width, height int) (rows []string, row, column int) 
 	a := &p.list[0]
 	if !c.start.Chat.ScreenReader { // it is printed
 		choices := c.choiceRows(a.choices(), width-1)
-		for _, line := range c.chop(c.approvalHead(a), width-1) {
+		for _, line := range c.widths.Wrap(c.approvalHead(a), width-1) {
 			rows = append(rows, c.paint(screen.Style{Bold: true}, line))
 		}
 		room := max(1, min(height/2, height-2-len(rows)-len(choices)))

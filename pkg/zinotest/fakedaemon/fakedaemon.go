@@ -338,7 +338,7 @@ func (d *Daemon) turnStart(r Request) string {
 	mode := r.String("mode")
 	if mode == "derived" {
 		mode = "auto"
-		if level := r.String("sandbox"); level == "" || level == string(proto.LevelOff) {
+		if r.String("sandbox") == string(proto.LevelOff) {
 			mode = "yolo"
 		}
 	}
