@@ -230,16 +230,20 @@ func (c *chat) printCall(done finishedCall) {
 		c.printFolded(kindTool, append([]string{head}, rows...), whole)
 		return
 	}
-	fold := fmt.Sprintf("… %s · /show %d", text.Count(folded, "more line"), number)
-	if c.start.Chat.ScreenReader {
-		fold = fmt.Sprintf("%s: /show %d", text.Count(folded, "more line"), number)
-	}
-	if fold = "    " + c.dim(fold); from > 0 {
+	if fold := "    " + c.dim(c.foldText(folded, number)); from > 0 {
 		rows = append([]string{fold}, rows...)
 	} else {
 		rows = append(rows, fold)
 	}
 	c.printFolded(kindTool, append([]string{head}, rows...), whole)
+}
+
+// foldText says how many lines are not printed, and how to see them.
+func (c *chat) foldText(lines, number int) string {
+	if c.start.Chat.ScreenReader {
+		return fmt.Sprintf("%s: /show %d", text.Count(lines, "more line"), number)
+	}
+	return fmt.Sprintf("… %s · /show %d", text.Count(lines, "more line"), number)
 }
 
 // preview returns the lines of a result that are printed, and where they begin.

@@ -16,14 +16,14 @@ const noModel = "no model: /provider"
 // identify learns which model answers and how commands are confined, and prints the first
 // line.
 func (c *chat) identify() {
-	selector := proto.ModelSelector{Provider: c.request.Provider, Model: c.request.Model}
+	selected := c.selected()
 	go func() {
 		var caps proto.RouterCapabilities
 		var executor proto.ExecutorCapabilities
 		var routerErr, execErr error
 		var both sync.WaitGroup
 		both.Go(func() {
-			caps, routerErr = forwarded(c.ctx, c, "rtr", proto.RtrCapabilities, selector)
+			caps, routerErr = forwarded(c.ctx, c, "rtr", proto.RtrCapabilities, selected)
 		})
 		both.Go(func() {
 			executor, execErr = forwarded(c.ctx, c, "exc", proto.ExcCapabilities, proto.CapabilitiesRequest{})
@@ -46,16 +46,31 @@ func (c *chat) identify() {
 // offline is the provider that answers where no model is connected.
 const offline = "offline"
 
-// connectedTo keeps what the router says about its model.
+// selected names the model of the next turns.
+func (c *chat) selected() proto.ModelSelector {
+	return proto.ModelSelector{Provider: c.request.Provider, Model: c.request.Model}
+}
+
+// connectedTo keeps what the router says about the model that answers.
 func (c *chat) connectedTo(caps proto.RouterCapabilities) {
 	c.provider = caps.Provider
-	if caps.Provider == offline || c.request.Model != "" && caps.Model != c.request.Model {
+	if caps.Model == "" || c.request.Model != "" && caps.Model != c.request.Model {
 		return // none answers; an older router reports the configured one
 	}
 	c.model = caps.Model
 	if caps.ContextWindow > 0 {
 		c.windows[c.model] = int64(caps.ContextWindow)
 	}
+}
+
+// reselected learns which model answers after another one, or another provider, was set.
+func (c *chat) reselected() {
+	selected := c.selected()
+	forward(c, "rtr", proto.RtrCapabilities, selected, func(caps proto.RouterCapabilities, err error) {
+		if err == nil && c.selected() == selected { // else the next turn reports the error
+			c.connectedTo(caps)
+		}
+	})
 }
 
 // greet prints the first line, how to connect a model where there is none, and warnings.

@@ -40,10 +40,10 @@ func newTestChat(t *testing.T, change ...func(*proto.ChatStart)) *testChat {
 
 func reader(start *proto.ChatStart) { start.Chat.ScreenReader = true }
 
-// after lets time pass.
+// pass lets time pass.
 func (x *testChat) pass(d time.Duration) { x.clock = x.clock.Add(d) }
 
-// packets handles packets of the open turn.
+// send handles packets of the open turn.
 func (x *testChat) send(packets ...string) {
 	x.t.Helper()
 	for _, p := range packets {
@@ -56,7 +56,7 @@ func (x *testChat) send(packets ...string) {
 	}
 }
 
-// printed returns what was printed since the last call, with styles.
+// styled returns what was printed since the last call, with styles.
 func (x *testChat) styled() string {
 	x.t.Helper()
 	if err := x.screen.Leave(); err != nil {

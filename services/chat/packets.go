@@ -88,6 +88,9 @@ func decode[T any](p packet, f func(T)) {
 	}
 }
 
+// messageLines is how many lines of a message are printed that was not typed here.
+const messageLines = 10
+
 // userMessage shows a message that came from the log, from another client, or from a job
 // that has ended.
 func (c *chat) userMessage(t *turn, m proto.UserMessage) {
@@ -98,16 +101,24 @@ func (c *chat) userMessage(t *turn, m proto.UserMessage) {
 	if m.Via == proto.ViaStart && !t.elsewhere && !t.replay {
 		return // it was printed when it was sent
 	}
-	sent, ok := c.delivered(m)
-	if !ok {
-		typed, _ := unattached(m.Text)
-		sent = message{c.editor.NewDraft(typed), m.Text}
+	if m.Via != proto.ViaSteer {
+		c.unfolded.restart()
 	}
-	if m.Via == proto.ViaSteer {
+	if sent, ok := c.delivered(m); ok {
 		c.print(kindUser, c.quote(sent.draft.Shown(), sent.files())...)
 		return
 	}
-	c.echo(sent)
+	typed, _ := unattached(m.Text)
+	sent := message{c.editor.NewDraft(typed), m.Text}
+	rows := c.quote(sent.draft.Shown(), sent.files())
+	over := len(rows) - messageLines
+	if over <= 0 {
+		c.print(kindUser, rows...)
+		return
+	}
+	n := c.items.add("message", c.outputRows(m.Text))
+	fold := "  " + c.dim(c.foldText(over, n))
+	c.printFolded(kindUser, append(rows[:messageLines:messageLines], fold), rows)
 }
 
 // wait is what a turn waits for.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -146,6 +147,24 @@ func kindOf(e *proto.Error) string {
 	return proto.ErrorKindInternal
 }
 
+// identifiers is JSON without a text for people: an error's type, code and number.
+var identifiers = regexp.MustCompile(`^[{\[](?:"[\w.:/-]*"|[\w.,:+{}\[\]-])*$`)
+
+// details returns the lines of an error's details that say more than its message and the
+// command that is tried next.
+func details(e *proto.Error, try string) (lines []string) {
+	if strings.Contains(text.OneLine(e.Message), text.OneLine(e.Details)) {
+		return nil
+	}
+	for line := range strings.SplitSeq(strings.TrimSpace(e.Details), "\n") {
+		said := strings.Contains(e.Message, strings.TrimSpace(line)) || try != "" && strings.Contains(line, try)
+		if !said && !identifiers.MatchString(line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // fail prints an error and what to do about it.
 func (c *chat) fail(e *proto.Error) {
 	message := e.Message
@@ -157,13 +176,15 @@ func (c *chat) fail(e *proto.Error) {
 		lines[i] = c.paint(screen.Style{Color: screen.Red}, lines[i])
 	}
 	try, whole := remedyOf(e, c.nextProvider())
-	if details := strings.TrimSpace(e.Details); details != "" && !whole && !strings.Contains(text.OneLine(e.Message), text.OneLine(details)) {
-		for i, line := range strings.Split(details, "\n") {
-			label := "  Details: "
-			if i > 0 {
-				label = "           "
-			}
-			lines = append(lines, c.widths.Wrap(label+safe(line), c.proseWidth())...)
+	label := "  Details: "
+	var more []string
+	if !whole {
+		more = details(e, try)
+	}
+	for _, line := range more {
+		for _, row := range c.widths.Wrap(safe(line), c.proseWidth()-len(label)) {
+			lines = append(lines, label+row)
+			label = strings.Repeat(" ", len(label))
 		}
 	}
 	if try != "" {

@@ -116,6 +116,7 @@ func (c *chat) useModel(m proto.Model) {
 		c.request.Provider = m.Provider
 	}
 	c.request.Model, c.model, c.unlisted = m.Name, m.Name, ""
+	c.reselected()
 	line := "The next turns use " + m.Name + "."
 	if e := c.request.Effort; e != "" && len(m.Efforts) > 0 && !slices.Contains(m.Efforts, e) {
 		c.request.Effort = ""
@@ -197,6 +198,7 @@ func (c *chat) useProvider(name string, accounts map[string]account) {
 		return
 	}
 	c.request.Provider, c.request.Model, c.model = name, "", name
+	c.reselected()
 	c.say("The next turns use %s, with its default model. Choose another one with /model.", name)
 }
 

@@ -47,7 +47,7 @@ func (c *chat) newTurn(session, id string) *turn {
 
 func (c *chat) newStream() *markdown.Stream {
 	return &markdown.Stream{
-		Options:  markdown.Options{Widths: c.widths, Palette: c.palette, Width: c.proseWidth, Links: c.knowsLinks(), Bullet: c.sign("", "*")},
+		Options:  markdown.Options{Widths: c.widths, Palette: c.palette, Width: c.proseWidth, Links: c.knowsLinks(), Bullet: c.sign("", "*"), Spoken: c.start.Chat.ScreenReader},
 		CodeRows: c.liveRows,
 	}
 }

@@ -132,6 +132,11 @@ func TestErrors(t *testing.T) {
 		{"a kind that does not cross sockets", proto.Error{Kind: "transport", Message: "exc hung up"}, "Error [internal]: exc hung up\n"},
 		{"details", proto.Error{Kind: "parse", Message: "not JSON", Details: "line 1\nline 2"}, "Error [parse]: not JSON\n  Details: line 1\n           line 2\n"},
 		{"details that the message has", proto.Error{Kind: "parse", Message: "not JSON: line 1  x", Details: "line 1\nx"}, "Error [parse]: not JSON: line 1  x\n"},
+		{
+			"JSON without a text",
+			proto.Error{Kind: "http_status", Status: 500, Message: "HTTP 500: no", Details: "{\"error\":{\"type\":\"x_error\"},\"id\":12}\n{\"hint\":\"see there\"}"},
+			"Error [http_status]: HTTP 500: no\n  Details: {\"hint\":\"see there\"}\n",
+		},
 		{"relaying services", proto.Error{Message: "Agentic runtime error: rtr error: no", Code: proto.CodeInvalid}, "Error [usage]: no\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -159,6 +164,23 @@ func TestBlankLines(t *testing.T) {
 	zinotest.Equal(t, "printed", x.printed(), want)
 }
 
+// TestMessagesFromElsewhere checks messages that were not typed here: long ones are folded,
+// and the ends of jobs are no messages of the user.
+func TestMessagesFromElsewhere(t *testing.T) {
+	x := newTestChat(t)
+	x.turn.elsewhere = true
+	x.send(`{"type":"user_message","text":"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12","via":"start"}`, `{"type":"user_message","text":"[job j-1 ended: exit 0]","via":"job"}`)
+	want := "> 1\n  2\n  3\n  4\n  5\n  6\n  7\n  8\n  9\n  10\n  … 2 more lines · /show 1\n\n[job j-1 ended: exit 0]\n"
+	zinotest.Equal(t, "printed", x.printed(), want)
+	x.turn.elsewhere = false
+	x.queued = []*queued{{message: x.messageOf("also this"), say: "s-1", mode: proto.ViaSteer}}
+	x.send(`{"type":"user_message","text":"what was typed","via":"start"}`, `{"type":"user_message","text":"also this","via":"steer","say":"s-1"}`)
+	zinotest.Equal(t, "a message that steers", x.printed(), "\n> also this\n")
+	if len(x.queued) > 0 {
+		t.Error("the message waits still")
+	}
+}
+
 // TestUnfolded checks what the pager shows: the whole last turn.
 func TestUnfolded(t *testing.T) {
 	x := newTestChat(t)
@@ -177,6 +199,16 @@ func TestUnfolded(t *testing.T) {
 	if n := len(x.unfolded.String()); n > unfoldedMax {
 		t.Errorf("%d bytes are kept", n)
 	}
+}
+
+// TestAnswersForScreenReaders checks that nothing is drawn with characters, and that lists
+// are numbered.
+func TestAnswersForScreenReaders(t *testing.T) {
+	x := newTestChat(t, reader)
+	x.send(`{"type":"reasoning","text":"Hm"}`, `{"type":"assistant_delta","text":"# Plan\n\n- one\n"}`, `{"type":"assistant_delta","text":"- two\n  1. inner\n- three\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"}`,
+		`{"type":"assistant_delta","text":"> said\n> twice\n\n---\n\n1. last\n"}`, `{"type":"turn_ended","turn":"t-1","state":"done"}`)
+	want := "Thinking.\nThought for 0s: /show 1\nPlan\n\n1. one\n2. two\n   1. inner\n3. three\n\na: 1\nb: 2\n\nQuote: said twice\n\n---\n\n1. last\nDone.\n"
+	zinotest.Equal(t, "printed", x.printed(), want)
 }
 
 // TestQueuedMessagesReturn checks that after an error nothing that waits begins: it returns

@@ -140,15 +140,16 @@ func (c *chat) shownTime(t *turn) time.Time {
 }
 
 // callRows returns a row for each call that runs: name, argument, time, last line of
-// output.
+// output; and for those that wait for them.
 func (c *chat) callRows(t *turn, width int) (rows []string) {
 	for _, call := range t.calls {
-		if call.began.IsZero() {
-			continue
-		}
 		row := call.name
 		if call.argument != "" {
 			row += "  " + c.widths.Clip(call.argument, max(10, width/2))
+		}
+		if call.began.IsZero() {
+			rows = append(rows, c.dim(c.widths.Clip(row+"  waiting", width-1)))
+			continue
 		}
 		row += "  " + c.since(t, call.began)
 		if last := call.lastLine(); last != "" {
@@ -156,10 +157,7 @@ func (c *chat) callRows(t *turn, width int) (rows []string) {
 		}
 		rows = append(rows, c.widths.Clip(row, width-1))
 	}
-	if over := len(rows) - c.liveRows(); over > 0 { // the newest ones stay
-		rows = rows[over:]
-	}
-	return rows
+	return rows[:min(len(rows), c.liveRows())] // the first ones end first
 }
 
 // activity returns the row that says what the turn does.

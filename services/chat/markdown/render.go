@@ -21,6 +21,7 @@ type Options struct {
 	Width   func() int // of prose, in cells
 	Links   bool       // the terminal knows OSC 8
 	Bullet  string     // of lists; "": •
+	Spoken  bool       // for screen readers: lists are numbered, nothing is drawn
 }
 
 // renderer makes lines of the blocks of a text.
@@ -47,6 +48,9 @@ func (r *renderer) block(node ast.Node, width int) []string {
 	case *ast.Heading:
 		return r.prose(n, screen.Style{Bold: true, Color: screen.Cyan}, width)
 	case *ast.Blockquote:
+		if r.Spoken {
+			return prefixed(r.blocks(n, width-7), "Quote: ", "       ")
+		}
 		return prefixed(r.blocks(n, width-2), "│ ", "│ ")
 	case *ast.List:
 		return r.list(n, n.Start, width)
@@ -55,6 +59,9 @@ func (r *renderer) block(node ast.Node, width int) []string {
 	case *ast.CodeBlock:
 		return r.code(raw(n, r.source), "")
 	case *ast.ThematicBreak:
+		if r.Spoken {
+			return []string{"---"}
+		}
 		return []string{strings.Repeat("─", min(40, width))}
 	case *ast.HTMLBlock:
 		html := raw(n, r.source)
@@ -74,10 +81,13 @@ func (r *renderer) block(node ast.Node, width int) []string {
 func (r *renderer) list(n *ast.List, number, width int) (lines []string) {
 	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
 		marker := cmp.Or(r.Bullet, "•") + " "
-		if n.IsOrdered() {
+		switch {
+		case n.IsOrdered():
 			marker = fmt.Sprintf("%d%c ", number, n.Marker)
-			number++
+		case r.Spoken:
+			marker = fmt.Sprintf("%d. ", number+1)
 		}
+		number++
 		if isTask(item) {
 			marker = ""
 		}

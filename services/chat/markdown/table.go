@@ -26,6 +26,9 @@ func (r *renderer) table(n *extension.Table, width int) []string {
 		}
 		rows = append(rows, cells)
 	}
+	if r.Spoken {
+		return r.records(rows, width)
+	}
 	columns := len(n.Alignments)
 	widths := make([]int, columns)
 	total := 3 * (columns - 1)
