@@ -126,6 +126,7 @@ func TestChatTurns(t *testing.T) {
 		t.Run("screens"+v.suffix, func(t *testing.T) {
 			t.Parallel()
 			d := fakedaemon.New(t)
+			d.Remove("approve", "approvals") // modes have screens of their own
 			d.Answer("rtr.capabilities", func(fakedaemon.Request) string {
 				return `{"type":"capabilities","streaming":true,"provider":"anthropic","model":"claude-sonnet-5-5","context_window":200000}`
 			})
