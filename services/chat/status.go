@@ -83,12 +83,3 @@ func (c *chat) status(width int) string {
 	}
 	return c.widths.Clip(b.String(), width)
 }
-
-// statusText is the whole status line as a text, for screen readers.
-func (c *chat) statusText() string {
-	var list []string
-	for _, p := range c.statusParts() {
-		list = append(list, p.text)
-	}
-	return strings.Join(list, " · ")
-}
