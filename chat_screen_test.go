@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"zino/pkg/fakellm"
@@ -22,13 +23,17 @@ type paced struct {
 	events chan struct{}
 }
 
-// newPaced returns a provider that answers from a script. Only the answers to requests
-// with tools wait: the others are about titles and the like.
-func newPaced(t *testing.T, script ...fakellm.Turn) *paced {
+// newPaced returns a provider that answers from a script. The events of answers to
+// requests with a text wait.
+func newPaced(t *testing.T, text string, script ...fakellm.Turn) *paced {
 	provider := fakellm.New(script...)
 	p := &paced{events: make(chan struct{})}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		req, err := http.NewRequestWithContext(r.Context(), r.Method, provider.Host+r.URL.String(), r.Body)
+		asked, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // it was interrupted
+		}
+		req, err := http.NewRequestWithContext(r.Context(), r.Method, provider.Host+r.URL.String(), bytes.NewReader(asked))
 		if err != nil {
 			t.Error(err)
 			return
@@ -48,10 +53,12 @@ func newPaced(t *testing.T, script ...fakellm.Turn) *paced {
 		w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
 		w.WriteHeader(answer.StatusCode)
 		for event := range bytes.SplitAfterSeq(body, []byte("\n\n")) {
-			select {
-			case <-p.events:
-			case <-r.Context().Done():
-				return
+			if bytes.Contains(asked, []byte(text)) {
+				select {
+				case <-p.events:
+				case <-r.Context().Done():
+					return
+				}
 			}
 			w.Write(event)
 			w.(http.Flusher).Flush()
@@ -139,7 +146,7 @@ func TestChatResizes(t *testing.T) {
 		half := len(block) / 2
 		deltas = append(deltas, block[:half], block[half:])
 	}
-	p := newPaced(t, fakellm.Turn{Match: "long", Deltas: deltas}, fakellm.Turn{Times: fakellm.Forever, Text: "done"})
+	p := newPaced(t, "long", fakellm.Turn{Match: "long", Deltas: deltas}, fakellm.Turn{Times: fakellm.Forever, Text: "done"})
 	s := newChatOf(t, p.URL)
 	s.Enter("a long answer")
 	p.send(3) // before the text
@@ -189,6 +196,47 @@ func TestChatResizes(t *testing.T) {
 	p.rest()
 	s.Eventually("the end", func(text string) bool { return strings.Contains(text, "<60>") && !strings.Contains(text, "Esc stops") })
 	checkScrollback(t, s, 60, "· a long answer")
+	s.Tmux("send-keys", "C-u", "C-d")
+	s.Shows("Go on with", shell)
+}
+
+// TestChatScrollback streams answers of 100, 1,000 and 10,000 lines, the last one to a
+// terminal that stops reading several times while keys are typed: each line stands in the
+// scrollback once, and the keys arrive.
+func TestChatScrollback(t *testing.T) {
+	t.Parallel()
+	lines := func(from, to int) string {
+		var b strings.Builder
+		for i := from; i <= to; i++ {
+			fmt.Fprintf(&b, "line <%d> of the answer\n\n", i)
+		}
+		return b.String()
+	}
+	p := newPaced(t, "and more",
+		fakellm.Turn{Match: "hundred", Text: lines(1, 100)},
+		fakellm.Turn{Match: "thousand", Size: 50, Text: lines(101, 1100)},
+		fakellm.Turn{Match: "more", Size: 64, Text: lines(1101, 11100)},
+		fakellm.Turn{Times: fakellm.Forever, Text: "done"})
+	s := newChatOf(t, p.URL)
+	title := "· one hundred"
+	s.Enter("one hundred")
+	answered(s, "<100>")
+	s.Enter("a thousand")
+	answered(s, "<1100>")
+	s.Enter("and more")
+	tmux, err := strconv.Atoi(strings.TrimSpace(s.Tmux("display", "-p", "#{pid}")))
+	zinotest.Must(t, err)
+	for range 3 {
+		zinotest.Must(t, syscall.Kill(tmux, syscall.SIGSTOP))
+		p.send(700)
+		zinotest.Must(t, syscall.Kill(tmux, syscall.SIGCONT))
+		s.Tmux("send-keys", "-l", "y")
+	}
+	p.rest()
+	s.Eventually("the end", func(text string) bool {
+		return strings.Contains(text, "<11100>") && strings.Contains(text, "> yyy") && !strings.Contains(text, "Esc stops")
+	})
+	checkScrollback(t, s, 11100, title)
 	s.Tmux("send-keys", "C-u", "C-d")
 	s.Shows("Go on with", shell)
 }
