@@ -95,6 +95,15 @@ func (f *follower) add(p packet) bool {
 	return true
 }
 
+// begin queues a packet without which a follower cannot go on, whatever its size. A limit
+// would send the follower back to the log again and again.
+func (f *follower) begin(p packet) {
+	f.mu.Lock()
+	f.queue = append(f.queue, p)
+	f.mu.Unlock()
+	f.notify()
+}
+
 // leave marks a follower that has to go back to the log, or that has got all.
 func (f *follower) leave(lost bool) {
 	f.mu.Lock()

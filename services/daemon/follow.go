@@ -384,7 +384,7 @@ func (f *following) sendLive(t *turn) {
 		return
 	}
 	if len(t.relay.text) > 0 {
-		f.follower.add(t.deltaPacket(wire.AppendString(nil, t.relay.text)))
+		f.follower.begin(t.deltaPacket(wire.AppendString(nil, t.relay.text)))
 	}
 	for _, call := range t.relay.running {
 		f.follower.add(packet{payload: t.mark(call.begun), turn: t.id})
