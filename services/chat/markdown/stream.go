@@ -5,8 +5,10 @@
 package markdown
 
 import (
+	"bytes"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -14,11 +16,13 @@ import (
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 )
 
 const (
 	pendingMax = 64 << 10 // more pending text is printed as far as its last newline
-	parseAll   = 4 << 10  // up to this size, pending text is parsed at each newline
+	parseAll   = 512      // up to this size, pending text is parsed at each newline
+	lineMax    = 64 << 10 // longer lines are printed as they are
 	tableMax   = 200      // rows of a table; longer ones are printed as they are
 )
 
@@ -30,6 +34,7 @@ type Stream struct {
 
 	pending strings.Builder
 	line    strings.Builder // the last line, without a newline yet
+	broken  bool            // the start of the last line is printed
 	parsed  int             // bytes of pending when it was parsed last
 	any     bool            // something was printed
 
@@ -58,21 +63,60 @@ func (s *Stream) Write(piece string) string {
 	for {
 		line, rest, found := strings.Cut(piece, "\n")
 		s.line.WriteString(line)
+		for s.line.Len() > lineMax {
+			s.printPart(&out, lineMax)
+		}
 		if !found {
 			return out.String()
 		}
-		s.add(&out, strings.TrimSuffix(s.line.String(), "\r")+"\n")
-		s.line.Reset()
+		s.endLine(&out)
 		piece = rest
 	}
+}
+
+// endLine adds the last line.
+func (s *Stream) endLine(out *strings.Builder) {
+	if s.broken {
+		s.printPart(out, s.line.Len())
+		s.broken = false
+		return
+	}
+	line := strings.TrimSuffix(s.line.String(), "\r") + "\n"
+	s.line.Reset()
+	s.add(out, line)
+}
+
+// printPart prints about n bytes of a line that is too long to be parsed, as they are.
+func (s *Stream) printPart(out *strings.Builder, n int) {
+	line := s.line.String()
+	if blank := strings.LastIndexByte(line[:n], ' ') + 1; n < len(line) && blank > 0 {
+		n = blank
+	}
+	for n < len(line) && n > 0 && !utf8.RuneStart(line[n]) {
+		n--
+	}
+	s.line.Reset()
+	s.line.WriteString(line[n:])
+	if s.fence != nil {
+		s.pending.WriteString(line[:n] + "\n")
+		s.printCode(out)
+	} else {
+		s.printPending(out, s.pending.Len())
+		if !s.broken {
+			s.gap(out)
+		}
+		for _, row := range s.Widths.Wrap((&renderer{Options: &s.Options}).plain(line[:n]), s.Width()) {
+			s.write(out, row)
+		}
+	}
+	s.broken = true
 }
 
 // End returns what is pending. The stream is empty then.
 func (s *Stream) End() string {
 	var out strings.Builder
 	if s.line.Len() > 0 {
-		s.add(&out, s.line.String()+"\n")
-		s.line.Reset()
+		s.endLine(&out)
 	}
 	if s.fence != nil {
 		s.printCode(&out)
@@ -97,11 +141,13 @@ func (s *Stream) add(out *strings.Builder, line string) {
 		s.rawTable = false
 	}
 	s.pending.WriteString(line)
-	if f := openFence(line); f != nil && s.startsWithFence() {
+	fence := openFence(line) != nil
+	if fence && s.startsWithFence() {
 		return
 	}
-	blank := strings.TrimSpace(line) == ""
-	if n := s.pending.Len(); n <= parseAll || n-s.parsed > s.parsed/8 || blank {
+	// Parsing only when the text has grown by a part of itself keeps the whole linear.
+	grown := s.pending.Len() - s.parsed
+	if border := fence || strings.TrimSpace(line) == ""; s.pending.Len() <= parseAll || grown > s.parsed/8 || border && grown > s.parsed/64 {
 		s.settle(out)
 	}
 	if s.pending.Len() > pendingMax {
@@ -194,10 +240,30 @@ func (s *Stream) reset(pending string) {
 	s.parsed = len(pending)
 }
 
-var gfm = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList)).Parser()
+const (
+	linksMax = 500 // text with more brackets is shown without links: goldmark takes quadratic time for them
+	refsMax  = 100 // definitions of links that are kept
+)
+
+var (
+	extensions = goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList)
+	gfm        = goldmark.New(extensions).Parser()
+	linkless   = goldmark.New(goldmark.WithParser(parser.NewParser(
+		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
+		parser.WithInlineParsers(
+			util.Prioritized(parser.NewCodeSpanParser(), 100),
+			util.Prioritized(parser.NewAutoLinkParser(), 300),
+			util.Prioritized(parser.NewRawHTMLParser(), 400),
+			util.Prioritized(parser.NewEmphasisParser(), 500),
+		),
+	)), extensions).Parser()
+)
 
 // parse returns the blocks of a text, with the definitions of links that were printed.
 func (s *Stream) parse(source []byte) ast.Node {
+	if bytes.Count(source, []byte("[")) > linksMax {
+		return linkless.Parse(text.NewReader(source))
+	}
 	context := parser.NewContext()
 	for _, ref := range s.refs {
 		context.AddReference(parser.NewReference(ref.Label, ref.Destination, ref.Title))
@@ -264,7 +330,7 @@ func (s *Stream) printPending(out *strings.Builder, n int) {
 func (s *Stream) print(out *strings.Builder, doc ast.Node, source []byte) {
 	r := renderer{Options: &s.Options, source: source, links: s.Links}
 	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
-		if ref, ok := n.(*ast.LinkReferenceDefinition); ok {
+		if ref, ok := n.(*ast.LinkReferenceDefinition); ok && len(s.refs) < refsMax {
 			s.refs = append(s.refs, ref)
 		}
 		for _, line := range s.block(&r, n) {

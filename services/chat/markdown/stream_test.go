@@ -210,3 +210,21 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+// TestHostileText checks that text which takes parsers quadratic time is shown, and none
+// of it is lost. With such a parser this test takes minutes.
+func TestHostileText(t *testing.T) {
+	for name, s := range map[string]string{
+		"brackets": strings.Repeat("[", 1<<20), "stars": strings.Repeat("*", 1<<20), "backticks": "a" + strings.Repeat("`", 1<<20),
+		"quotes": strings.Repeat(">", 1<<12) + "x", "line": strings.Repeat("word ", 1<<18), "emphasis": strings.Repeat("*a ", 1<<14),
+		"links": strings.Repeat("[a](", 1<<14), "images": strings.Repeat("![a](", 1<<13), "definitions": strings.Repeat("[a]: b\n\n", 1<<10),
+		"one item": "- a\n" + strings.Repeat("  b\n", 1<<13), "comment": "<!--\n" + strings.Repeat("x\n", 1<<14),
+	} {
+		got := plain(printed(80, s))
+		for _, c := range "[`wadx" {
+			if n, want := strings.Count(got, string(c)), strings.Count(s, string(c)); n < want {
+				t.Errorf("%s: %d of %d %q are shown", name, n, want, c)
+			}
+		}
+	}
+}
