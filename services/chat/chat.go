@@ -73,6 +73,8 @@ type chat struct {
 	editor    *input.Editor
 	past      past
 	search    *search
+	revision  *revision // the last message, which is edited again; nil: none
+	sent      message   // the last one
 	menu      *menu
 	picker    *picker
 	approvals approvals
@@ -208,11 +210,7 @@ func (c *chat) open() error {
 		close(c.typed)
 	}()
 	if !c.noSave {
-		h, err := history.Open(filepath.Join(c.start.Base, "chat_history"))
-		c.past.History = h
-		if err != nil {
-			c.warn("what was typed in earlier chats is not there: " + err.Error())
-		}
+		c.loadHistory()
 	}
 	return nil
 }

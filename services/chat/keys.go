@@ -138,11 +138,14 @@ func (c *chat) key(key input.Key) {
 		}
 	}
 	c.prefixed = false
+	if c.editor.Empty() {
+		c.revision = nil
+	}
 }
 
 // enter sends the message, or goes on with it after a backslash.
 func (c *chat) enter() {
-	if before := c.editor.BeforeCursor(); before == c.editor.Text() && strings.HasSuffix(before, `\`) {
+	if shown := c.editor.Draft().Shown(); c.editor.BeforeCursor() == c.editor.Text() && strings.HasSuffix(shown, `\`) {
 		c.editor.Apply(input.Key{Name: "backspace"}, 80)
 		c.editor.Insert("\n")
 		return
@@ -183,11 +186,15 @@ func (c *chat) submit(mode string) {
 	c.editor.Reset()
 	text, notes := c.attach(textOf(typed))
 	m := message{draft, text}
-	if c.turn == nil && c.ready {
+	c.sent = m
+	switch {
+	case c.turn != nil || !c.ready:
+		c.wait(m, mode)
+	case c.revision != nil:
+		c.sendRevised(m)
+	default:
 		c.echo(m)
 		c.begin(m)
-	} else {
-		c.wait(m, mode)
 	}
 	for _, note := range notes {
 		c.print(kindUserNote, c.dim("  "+note))
@@ -208,10 +215,12 @@ func (c *chat) escape(before time.Time) {
 	case c.turn != nil:
 		c.cancelTurn()
 	case c.stopQueries():
-	case c.editor.Empty() && time.Since(before) < doubleEsc:
+	case c.revision != nil:
+		c.revision = nil
+	case c.editor.Empty() && c.now().Sub(before) < doubleEsc:
 		c.editLast()
 	default:
-		c.escaped = time.Now()
+		c.escaped = c.now()
 	}
 }
 
@@ -221,10 +230,10 @@ func (c *chat) ctrlC() {
 		c.cancelTurn()
 	case !c.editor.Empty():
 		c.editor.Clear()
-	case time.Since(c.leaving) < twice:
+	case c.now().Sub(c.leaving) < twice:
 		c.leave(0)
 	default:
-		c.leaving = time.Now()
+		c.leaving = c.now()
 		c.say("Press Ctrl-C again to leave")
 	}
 }

@@ -101,11 +101,3 @@ func (c *chat) joinOpenTurn() {
 		c.followOpen(list.Turns[0], true)
 	})
 }
-
-// editLast brings the last message back: sending it goes on from a copy of the session
-// that ends before it.
-func (c *chat) editLast() {
-	if c.past.Len() > 0 {
-		c.recall(1)
-	}
-}

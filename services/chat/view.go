@@ -50,7 +50,8 @@ func (c *chat) region(width, height int) screen.Region {
 		rows = append(rows, lead+line)
 	}
 	if c.search != nil {
-		rows = append(rows, c.search.row())
+		rows = append(rows, c.search.row(c, width))
+		r.Row, r.Col = len(rows)-1, c.widths.Of(rows[len(rows)-1])
 	}
 	if c.menu != nil {
 		rows = append(rows, c.menu.rows(c, width)...)
@@ -81,7 +82,10 @@ func (c *chat) above(width, height int) (rows []string) {
 		return rows
 	}
 	waiting := c.waiting()
-	if len(waiting) == 0 {
+	switch {
+	case c.revision != nil:
+		return append(rows, c.dim(c.widths.Clip("Enter sends this in a copy of the session · Esc: in this one", width-1)))
+	case len(waiting) == 0:
 		return append(rows, "")
 	}
 	for _, q := range waiting {
