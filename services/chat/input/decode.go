@@ -131,8 +131,21 @@ func (d *decoder) isBurst() bool {
 		return true
 	}
 	region := unmarked(d.buf)
-	i := bytes.IndexAny(region, "\r\n")
-	return i >= 0 && isText(d.buf[0]) && (i+1 < len(d.buf) || d.ahead)
+	if end := len(region) - 1; end == len(d.buf)-1 && !d.ahead && (region[end] == '\r' || region[end] == '\n') {
+		region = region[:end] // a key, so far
+	}
+	return isText(d.buf[0]) && (hasLineEnd(region) || d.ahead && bytes.IndexByte(region, '\n') >= 0)
+}
+
+// hasLineEnd reports whether bytes that came at once have the end of a line: a CR that is
+// not part of Alt-Enter, or an LF among nothing but text, which is else Ctrl-J.
+func hasLineEnd(data []byte) bool {
+	for i, b := range data {
+		if b == '\r' && (i == 0 || data[i-1] != 0x1b) {
+			return true
+		}
+	}
+	return bytes.IndexByte(data, '\n') >= 0 && !bytes.ContainsFunc(data, func(r rune) bool { return r < ' ' && r != '\t' && r != '\n' || r == 0x7f })
 }
 
 // unmarked returns the bytes in front of a marked paste.
@@ -169,7 +182,7 @@ func (d *decoder) atOnce() (n int) {
 	if enter {
 		data = data[:len(data)-1]
 	}
-	if bytes.ContainsAny(data, "\r\n") || len(data) > burstMax {
+	if hasLineEnd(data) || len(data) > burstMax {
 		d.emit(Paste(data))
 		data = nil
 	}
