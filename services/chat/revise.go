@@ -46,7 +46,7 @@ func (c *chat) editLast() {
 func (c *chat) lastMessage(session string) (last *revision, err error) {
 	commands := map[string]bool{} // turns of run_command: the user has typed no message
 	for from := int64(0); ; {
-		page, err := forwarded(c, "mem", proto.MemReadSession, proto.ReadSession{SessionID: session, From: from})
+		page, err := forwarded(c.ctx, c, "mem", proto.MemReadSession, proto.ReadSession{SessionID: session, From: from})
 		if err != nil {
 			return nil, err
 		}
