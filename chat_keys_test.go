@@ -11,10 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"zino/pkg/fakellm"
 	"zino/pkg/zinotest"
-	"zino/services/chat/screen"
 )
 
 // keysChat is an interactive chat in ~/proj, and its provider.
@@ -352,8 +352,15 @@ func (c *keysChat) cursorScreen() string {
 	y, x := c.cursorRow(), c.cursorColumn()
 	for i, row := range rows {
 		if i == y {
-			head := screen.NewWidths(false).Cut(row, x)
-			rows[i] = head + "█" + strings.TrimPrefix(row, head)
+			at, cells := 0, 0
+			for at < len(row) && cells < x {
+				r, size := utf8.DecodeRuneInString(row[at:])
+				at, cells = at+size, cells+1
+				if r >= 0x1100 { // wide, in this test
+					cells++
+				}
+			}
+			rows[i] = row[:at] + "█" + row[at:]
 		}
 	}
 	for i, row := range rows {
