@@ -23,8 +23,12 @@ var onlyCD = regexp.MustCompile(`^cd(?:[ \t]+([^;&|<>\n]+))?$`)
 func (c *chat) shell(line string) {
 	line, private := strings.CutPrefix(line, "!")
 	line = strings.TrimSpace(line)
-	if line == "" {
+	switch {
+	case line == "":
 		c.say("Nothing to run.")
+		return
+	case c.turn != nil: // both were typed before the services were there
+		c.say("Wait for the turn to end, or press Esc.")
 		return
 	}
 	if cd := onlyCD.FindStringSubmatch(line); cd != nil {

@@ -4,11 +4,10 @@ import "zino/proto"
 
 // rename gives the session a title.
 func (c *chat) rename(title string) {
-	switch {
-	case c.session == "":
-		c.say("The session is empty.")
+	if !c.stored() {
 		return
-	case title == "":
+	}
+	if title == "" {
 		c.say("Give a title: /rename TITLE")
 		return
 	}
