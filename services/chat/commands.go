@@ -172,22 +172,26 @@ func nearest(word string) string {
 	return best
 }
 
-// distance returns the Levenshtein distance of two words.
+// distance returns how many letters are added, removed, replaced, or swapped with their
+// neighbour between two words (optimal string alignment).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	before, last, row := rows[0], rows[1], rows[2]
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		left := row[0]
+		before, last, row = last, row, before
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := left
+			cost := last[j]
 			if a[i] != b[j] {
 				cost++
 			}
-			left = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+			row[j+1] = min(cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]
