@@ -28,7 +28,7 @@ func newCommandChat(t *testing.T, setup func(home string), env []string, turns .
 	}
 	s.Tmux("set", "-g", "status", "off")
 	s.Tmux("set", "-g", "history-limit", "20000")
-	s.Enter("cd ~/proj; stty -a > ../before; clear; zino")
+	s.Enter("PATH=~/programs:$PATH; cd ~/proj; stty -a > ../before; clear; zino")
 	s.Shows("/help", `\$0\.00`)
 	return s, provider
 }
@@ -167,11 +167,11 @@ func TestChatCommands(t *testing.T) {
 	s.Tmux("send-keys", "a")
 	s.Shows("a: this directory", "paint the shed")
 	s.Tmux("send-keys", "End", "Enter")
-	s.Shows("Session 77777777 is of ~/other", `quit\?`)
+	s.Shows("Session 77777777 is of ~/other", `uit\?`)
 	s.Tmux("send-keys", "t")
 	s.Shows("an answer", `~/other · paint the shed`)
 	s.Enter("/resume 6467")
-	s.Shows("Session 6467336c is of ~/proj", `quit\?`)
+	s.Shows("Session 6467336c is of ~/proj", `uit\?`)
 	s.Tmux("send-keys", "t")
 	s.Shows("── 10 earlier messages", `~/proj · fix mean`)
 	s.Enter("/new")
@@ -189,5 +189,100 @@ func TestChatCommands(t *testing.T) {
 	s.Shows("Try:", `\$0\.00`)
 	checkRows(t, s, "chat-10", "Error [", "claude-")
 
+	leaveChat(s)
+}
+
+// TestChatSessionCommands checks the commands that change the session, files and the
+// clipboard, and completion of their arguments.
+func TestChatSessionCommands(t *testing.T) {
+	t.Parallel()
+	var draft, copied string
+	s, provider := newCommandChat(t, func(home string) {
+		draft, copied = filepath.Join(home, "draft"), filepath.Join(home, "copied")
+		zinotest.Write(t, filepath.Join(home, "proj", "mean.go"), "package p\n")
+		zinotest.Write(t, filepath.Join(home, "proj", "exists.md"), "mine\n")
+		program := func(name, script string) {
+			path := filepath.Join(home, "programs", name)
+			zinotest.Write(t, path, "#!/bin/sh\n"+script)
+			zinotest.Must(t, os.Chmod(path, 0o755))
+		}
+		program("editor", `cp "$1" `+draft+"\necho 'Sent from the editor.' > \"$1\"\n")
+		program("wl-copy", "cat > "+copied+"\n")
+	}, []string{"EDITOR=~/programs/editor"},
+		fakellm.Turn{Match: "change files", Calls: []fakellm.Call{
+			{Name: "write", Args: `{"path":"new.txt","content":"one\ntwo\n"}`},
+			{Name: "edit", Args: `{"path":"mean.go","old":"package p","new":"package q"}`},
+		}},
+		fakellm.Turn{Match: "bytes", Text: "Changed.\n\n```go\nfirst()\n```\n\n```sh\nsecond\n```\n"},
+		fakellm.Turn{Match: "wait", Wait: "slow", Text: "Waited."},
+	)
+	proj := filepath.Join(s.Dir, "home", "proj")
+	idle := `^claude-`
+	s.Enter("change files with @mean.go and @missing")
+	s.Shows("attached mean.go, 1 line", "")
+	answered(s, "second")
+	if r := provider.Requests(); !strings.Contains(string(r[0].Body), `Contents of mean.go:\n`+"```"+`\npackage p\n`+"```") {
+		t.Errorf("the file was not sent: %s", r[0].Body)
+	}
+	check := func(command, want string) {
+		t.Helper()
+		s.Tmux("send-keys", "C-l")
+		s.Enter(command)
+		s.Shows(want, idle)
+	}
+	check("/copy 2", "Copied 1 line.")
+	if got := zinotest.Read(t, copied); got != "second\n" {
+		t.Errorf("copied: %q", got)
+	}
+	check("/copy 3", "The last answer has 2 code blocks.")
+	check("/diff", "+package q")
+	check("/undo 2", "restored mean.go")
+	s.Shows("There are changes of 1 turn only.", idle)
+	if zinotest.Read(t, filepath.Join(proj, "mean.go")) != "package p\n" {
+		t.Error("the file was not restored")
+	}
+	check("/diff", "There are no changes.")
+	check("/undo", "There is nothing to take back.")
+	check("/redo", "restored mean.go")
+	zinotest.Write(t, filepath.Join(proj, "mean.go"), "package mine\n")
+	check("/undo", "refused mean.go: changed (it is not what the turn left)")
+	s.Shows("/undo --partial", idle)
+	check("/undo --partial", "removed new.txt")
+	check("/rename the mean of nothing", "The session is called the mean of nothing.")
+	check("/export exists.md", "exists and was not changed")
+	check("/export .", "is a directory")
+	check("/export missing/dir.md", "There is no directory ~/proj/missing.")
+	check("/export out.md", "proj/out.md")
+	if !strings.Contains(zinotest.Read(t, filepath.Join(proj, "out.md")), "change files") {
+		t.Error("the session was not exported")
+	}
+	check("/fork", "Going on with a copy. The original: /resume ")
+
+	// Commands during a turn.
+	s.Enter("wait")
+	s.Shows("Working", idle)
+	s.Enter("/new")
+	s.Shows("Wait for the turn to end, or press Esc.", idle)
+	s.Shows("> /new", idle)
+	s.Tmux("send-keys", "C-c")
+	s.Enter("/model claude-haiku-5-5")
+	s.Shows("The next turns use claude-haiku-5-5.", "")
+	provider.Open("slow")
+	answered(s, "Waited.")
+
+	// Completion of arguments.
+	s.Tmux("send-keys", "-l", "/effort m")
+	s.Shows("  medium", idle)
+	s.Tmux("send-keys", "Tab", "Tab", "Enter")
+	s.Shows("> /effort max", idle)
+	s.Tmux("send-keys", "Enter")
+	s.Shows("The next turns use effort max.", idle)
+
+	// A handoff that the editor has changed begins a session.
+	check("/handoff finish the mean", "Sent from the editor.")
+	answered(s, "New session. The old one: /resume ")
+	if !strings.Contains(zinotest.Read(t, draft), "finish the mean") {
+		t.Error("the editor did not get the draft")
+	}
 	leaveChat(s)
 }

@@ -30,7 +30,7 @@ type awaited struct {
 }
 
 // complete shows the completions of the word before the cursor. With accept it inserts
-// the only one, or what all have in common. It reports whether there are any, or will be.
+// the only one, or what all have in common, else it chooses the first. It reports whether there are any, or will be.
 func (c *chat) complete(accept bool) bool {
 	word, choices, known := c.choices()
 	c.closeMenu()
@@ -49,6 +49,8 @@ func (c *chat) complete(accept bool) bool {
 	} else if len(common) > len(word) {
 		c.editor.ReplaceBefore(len(word), common)
 		c.complete(false)
+	} else {
+		c.menu.at = 0
 	}
 	return true
 }

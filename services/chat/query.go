@@ -20,6 +20,7 @@ type commandState struct {
 	listings      map[string]*listing // for completion
 	awaited       *awaited            // a completion whose choices are being listed; nil: none
 	models        []proto.Model       // that can be asked, as far as is known
+	changedIn     *turn               // the turn during which the model was changed: it uses the old one
 	unlisted      string              // a model that was typed and that no provider lists
 }
 

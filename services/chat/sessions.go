@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -206,6 +207,8 @@ func (c *chat) export(args string) {
 		c.say("%s exists and was not changed: name another file.", safe(home(path)))
 	case strings.HasSuffix(args, "/"):
 		c.say("%s is the name of a directory: name a file.", safe(args))
+	case !exists(filepath.Dir(path)):
+		c.say("There is no directory %s.", safe(home(filepath.Dir(path))))
 	default:
 		c.zino("sessions", "export", c.session, "--format", "md", "--out", path)
 	}

@@ -115,7 +115,7 @@ func (c *chat) useModel(m proto.Model) {
 	if m.Provider != c.nextProvider() {
 		c.request.Provider = m.Provider
 	}
-	c.request.Model, c.model, c.unlisted = m.Name, m.Name, ""
+	c.request.Model, c.model, c.unlisted, c.changedIn = m.Name, m.Name, "", c.turn
 	c.reselected()
 	line := "The next turns use " + m.Name + "."
 	if e := c.request.Effort; e != "" && len(m.Efforts) > 0 && !slices.Contains(m.Efforts, e) {
@@ -197,7 +197,7 @@ func (c *chat) useProvider(name string, accounts map[string]account) {
 		c.print(kindLine, "  zino auth set "+name)
 		return
 	}
-	c.request.Provider, c.request.Model, c.model = name, "", name
+	c.request.Provider, c.request.Model, c.model, c.changedIn = name, "", name, c.turn
 	c.reselected()
 	c.say("The next turns use %s, with its default model. Choose another one with /model.", name)
 }

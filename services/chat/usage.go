@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -24,15 +25,13 @@ const fullAt = 80
 func (c *chat) used(i proto.InferenceUsage) {
 	c.usage.add(i.InputTokens+i.OutputTokens, i.CostUSD)
 	c.usage.last = i.InputTokens + i.OutputTokens
-	if i.Provider != "" {
-		c.provider = i.Provider
-	}
-	if i.Model != "" {
-		c.model = i.Model
-	}
 	if i.ContextWindow > 0 {
-		c.windows[c.model] = int64(i.ContextWindow)
+		c.windows[cmp.Or(i.Model, c.model)] = int64(i.ContextWindow)
 	}
+	if c.turn != nil && c.turn == c.changedIn { // the next turn has another model
+		return
+	}
+	c.provider, c.model = cmp.Or(i.Provider, c.provider), cmp.Or(i.Model, c.model)
 }
 
 // add adds tokens and their cost.
