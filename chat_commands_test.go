@@ -248,7 +248,7 @@ func TestChatSessionCommands(t *testing.T) {
 	check("/undo", "refused mean.go: changed (it is not what the turn left)")
 	s.Shows("/undo --partial", idle)
 	check("/undo --partial", "removed new.txt")
-	check("/rename the mean of nothing", "The session is called the mean of nothing.")
+	check("/rename the mean of nothing", "is now: the mean of nothing")
 	check("/export exists.md", "exists and was not changed")
 	check("/export .", "is a directory")
 	check("/export missing/dir.md", "There is no directory ~/proj/missing.")
