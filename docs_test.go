@@ -194,3 +194,49 @@ func hasHeading(text, anchor string) bool {
 	}
 	return false
 }
+
+// TestDocChat checks that docs/chat.md has the commands and keys as the chat prints them,
+// and the keys of [chat] with their defaults as in ZINO.toml.
+func TestDocChat(t *testing.T) {
+	t.Parallel()
+	s, _ := newChat(t)
+	s.Tmux("resize-window", "-x", "120", "-y", "70")
+	doc := zinotest.Read(t, "docs/chat.md")
+	for _, c := range []struct{ command, last string }{{"/help", "  //TEXT "}, {"/help keys", "  Ctrl-L "}} {
+		s.Enter(c.command)
+		s.Eventually("the end of "+c.command, func(text string) bool {
+			_, text, _ = strings.Cut(text, "> "+c.command+"\n")
+			return strings.Contains(text, c.last) && strings.Contains(text, "\n>\n")
+		})
+		_, printed, _ := strings.Cut(s.History(), "> "+c.command+"\n")
+		printed = strings.TrimLeft(printed, "\n")
+		printed = printed[:strings.Index(printed, "\n\n")+1]
+		pattern := regexp.MustCompile(`(?s)(<!-- the output of ` + c.command + `[; ].*?-->\n` + "```text\n)(.*?)(```\n)")
+		block := pattern.FindStringSubmatch(doc)
+		if block == nil {
+			t.Fatalf("docs/chat.md has no output of %s", c.command)
+		}
+		if *update {
+			doc = strings.Replace(doc, block[0], block[1]+printed+block[3], 1)
+		} else if block[2] != printed {
+			t.Errorf("docs/chat.md has another output of %s (go test . -run TestDocChat -update writes it):\n%s", c.command, printed)
+		}
+	}
+	if *update {
+		zinotest.Must(t, os.WriteFile("docs/chat.md", []byte(doc), 0o644))
+	}
+	s.Tmux("send-keys", "C-d")
+	s.Shows("", shell)
+
+	_, section, _ := strings.Cut(zinotest.Read(t, "ZINO.toml"), "\n[chat]\n")
+	section, _, _ = strings.Cut(section, "\n[")
+	keys := regexp.MustCompile(`(?m)^#(\w+) = (.+)$`).FindAllStringSubmatch(section, -1)
+	for _, key := range keys {
+		if row := "| `" + key[1] + "` | `" + key[2] + "` |"; !strings.Contains(doc, row) {
+			t.Errorf("docs/chat.md has no row that begins with %s", row)
+		}
+	}
+	if len(keys) < 9 {
+		t.Errorf("only %d keys of [chat] in ZINO.toml", len(keys))
+	}
+}
