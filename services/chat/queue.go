@@ -38,7 +38,7 @@ type queued struct {
 	mode      string // proto.ViaSteer: it joins the next inference; proto.ViaQueue: a turn of its own
 	requestID string
 	sending   bool   // the answer to turn_say is missing
-	taken     bool   // it was taken back into the editor, which the daemon does not know yet
+	withdrawn bool   // it is back in the editor, which the daemon does not know yet
 	say       string // its id at the daemon; "": it waits here
 	turn      string // the turn that gets it there; "": the open one
 }
@@ -46,7 +46,7 @@ type queued struct {
 // waiting returns the messages that are shown as waiting.
 func (c *chat) waiting() (list []*queued) {
 	for _, q := range c.queued {
-		if !q.taken {
+		if !q.withdrawn {
 			list = append(list, q)
 		}
 	}
@@ -91,7 +91,7 @@ func (c *chat) handAll() {
 // hand gives a message that waits here to the daemon, if a turn is open.
 func (c *chat) hand(q *queued) {
 	t := c.turn
-	if t == nil || t.id == "" || q.sending || q.taken || q.say != "" || !c.steers() {
+	if t == nil || t.id == "" || q.sending || q.withdrawn || q.say != "" || !c.steers() {
 		return
 	}
 	q.sending = true
@@ -111,13 +111,13 @@ func (c *chat) said(q *queued, t *turn, said proto.Said, err error) {
 		switch {
 		case slices.Contains(t.returned, q.say):
 			c.dequeue(q)
-			c.takeIn([]*queued{q})
-		case q.taken:
+			c.returnToEditor([]*queued{q})
+		case q.withdrawn:
 			c.withdraw(q)
 		default:
 			c.next()
 		}
-	case q.taken:
+	case q.withdrawn:
 		c.dequeue(q)
 	case errors.Is(err, proto.ErrNotFound): // the turn has ended
 		c.afterTurn(q, t)
@@ -130,7 +130,7 @@ func (c *chat) said(q *queued, t *turn, said proto.Said, err error) {
 	default:
 		c.dequeue(q)
 		c.fail(errorOf(err))
-		c.takeIn([]*queued{q})
+		c.returnToEditor([]*queued{q})
 	}
 }
 
@@ -141,7 +141,7 @@ func (c *chat) afterTurn(q *queued, t *turn) {
 	case q.sending || c.turn == t:
 	case t.failed:
 		c.dequeue(q)
-		c.takeIn([]*queued{q})
+		c.returnToEditor([]*queued{q})
 	case c.turn != nil:
 		c.hand(q)
 	default:
@@ -162,14 +162,14 @@ func (c *chat) delivered(m proto.UserMessage) (message, bool) {
 	}
 	q := c.queued[i]
 	c.dequeue(q)
-	if q.taken { // too late
-		c.untake(q)
+	if q.withdrawn { // too late
+		c.emptyDelivered(q)
 	}
 	return q.message, true
 }
 
-// untake empties the editor again if it has a message that was taken back too late.
-func (c *chat) untake(q *queued) {
+// emptyDelivered empties the editor again if it has a message that was taken back too late.
+func (c *chat) emptyDelivered(q *queued) {
 	if c.editor.Text() == q.draft.Text() {
 		c.editor.Reset()
 		c.say("The message was on its way already.")
@@ -189,7 +189,7 @@ func (c *chat) takeBack() {
 		c.dequeue(q)
 		return
 	}
-	q.taken = true
+	q.withdrawn = true
 	if !q.sending {
 		c.withdraw(q)
 	}
@@ -204,13 +204,13 @@ func (c *chat) withdraw(q *queued) {
 		case err == nil:
 			c.dequeue(q)
 		default:
-			c.untake(q)
+			c.emptyDelivered(q)
 		}
 	})
 }
 
-// takeIn puts messages into the editor, in front of what is in it, joined by blank lines.
-func (c *chat) takeIn(list []*queued) {
+// returnToEditor puts messages into the editor, in front of what is in it, joined by blank lines.
+func (c *chat) returnToEditor(list []*queued) {
 	var drafts []input.Draft
 	for _, q := range list {
 		drafts = append(drafts, q.draft)
@@ -236,7 +236,7 @@ func (c *chat) settle(t *turn, failed bool, returned []proto.Say) {
 		switch {
 		case q.sending: // the answer decides
 			rest = append(rest, q)
-		case q.taken || q.say != "" && q.turn == t.id && !slices.Contains(t.returned, q.say):
+		case q.withdrawn || q.say != "" && q.turn == t.id && !slices.Contains(t.returned, q.say):
 			// it is in the editor, or was delivered
 		case slices.Contains(t.returned, q.say) || failed && q.say == "":
 			back = append(back, q)
@@ -245,7 +245,7 @@ func (c *chat) settle(t *turn, failed bool, returned []proto.Say) {
 		}
 	}
 	c.queued = rest
-	c.takeIn(back)
+	c.returnToEditor(back)
 	c.next()
 }
 
@@ -271,13 +271,13 @@ func (c *chat) next() {
 		return
 	}
 	for _, q := range c.queued {
-		if q.say != "" && !q.taken {
+		if q.say != "" && !q.withdrawn {
 			c.followOpen(proto.TurnInfo{Turn: q.turn}, false)
 			return
 		}
 	}
 	q := c.queued[0]
-	if q.sending || q.taken {
+	if q.sending || q.withdrawn {
 		return // its answer comes first
 	}
 	c.dequeue(q)

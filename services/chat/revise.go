@@ -90,7 +90,7 @@ func (c *chat) sendRevised(m message) {
 		c.ready = true
 		if err != nil {
 			c.fail(errorOf(err))
-			c.takeIn([]*queued{{message: m}})
+			c.returnToEditor([]*queued{{message: m}})
 			c.revision = r
 			return
 		}

@@ -103,7 +103,7 @@ func (c *chat) begin(m message) {
 		}
 		if err != nil {
 			c.turnFailed(errorOf(err))
-			c.takeIn([]*queued{{message: m}}) // it was refused: nothing is stored
+			c.returnToEditor([]*queued{{message: m}}) // it was refused: nothing is stored
 			return
 		}
 		c.session, t.session, t.id = started.SessionID, started.SessionID, started.Turn
