@@ -167,9 +167,12 @@ func TestChatResizes(t *testing.T) {
 		resize(size)
 		next(1)
 	}
-	next(1.5) // the live block of a window that is lower than it may get into the scrollback
+	// The live block of a window that becomes lower than it may get into the scrollback:
+	// it is the start of a table without a number then.
+	next(2)
+	s.Eventually("the start of block 19", func(text string) bool { return strings.Contains(text, "Esc stops") && strings.Contains(text, "|---|") })
 	resize("20x5")
-	next(5)
+	next(4.5)
 	resize("80x24")
 	next(5)
 	for _, size := range []string{"70x20", "50x24", "90x30", "80x24"} { // without a pause
