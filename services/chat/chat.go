@@ -228,7 +228,7 @@ func (c *chat) awaitAnswers() {
 			if !ok {
 				return
 			}
-			if _, key := event.(input.Key); !key { // it was typed for the next program
+			if _, key := event.(input.Key); !key { // what is typed now is for the next program
 				c.input(event)
 			}
 		case <-limit:
@@ -241,18 +241,23 @@ func (c *chat) awaitAnswers() {
 func (c *chat) close() {
 	signal.Ignore(syscall.SIGTTOU) // after zino's death this process group is in the background
 	c.endProgram()
+	if !c.editor.Empty() { // Up brings it back in the next chat
+		c.keep(c.editor.Text())
+	}
+	if c.parent.ended { // the shell may have printed its prompt: only what is behind the cursor goes
+		os.Stdout.WriteString("\x1b[J")
+		c.terminal.Leave()
+		return
+	}
 	c.awaitAnswers()
 	if c.turn != nil {
 		c.flush(c.turn)
-	}
-	if !c.editor.Empty() { // Up brings it back in the next chat
-		c.keep(c.editor.Text())
 	}
 	c.screen.Leave()
 	c.terminal.Leave()
 	id, goesOn := shortID(c.session), c.turn != nil && !c.turn.canceled
 	switch {
-	case c.session == "" || c.noSave || c.parent.ended:
+	case c.session == "" || c.noSave:
 	case goesOn && c.persists():
 		os.Stderr.WriteString("\nDetached. The turn goes on: " + c.zinoCommand("attach", id) + "\n")
 	default:

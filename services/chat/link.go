@@ -16,10 +16,10 @@ import (
 
 // parent is zino, which has started this program and waits for its end.
 type parent struct {
-	file  *os.File
-	lines chan []byte // closed when zino has died
-	ended bool        // it is closed
-	last  proto.ChatSession
+	file    *os.File
+	lines   chan []byte // closed when zino has died
+	ended   bool        // it is closed
+	session string      // that zino knows
 }
 
 func newParent(file *os.File) *parent {
@@ -56,11 +56,11 @@ func (p *parent) start() (start proto.ChatStart, err error) {
 // opened tells zino which session is open, if it is another one. made is the last one that
 // this chat has made.
 func (p *parent) opened(session, made string) {
-	s := proto.ChatSession{Type: proto.TypeChatSession, SessionID: session, New: session != "" && session == made}
-	if s == p.last {
+	if session == p.session {
 		return
 	}
-	p.last = s
+	p.session = session
+	s := proto.ChatSession{Type: proto.TypeChatSession, SessionID: session, New: session != "" && session == made}
 	line, err := wire.AppendObject(nil, "", s)
 	if err == nil {
 		p.file.Write(append(line, '\n')) // fails if zino has died, or has given a pipe
@@ -195,11 +195,11 @@ func (c *chat) follow(ctx context.Context, t *turn, next *int64) {
 		case err == nil && end.Reason != "restart":
 			send(packet{end: &end})
 			return
-		case err != nil && (private || !isLost(err, !lost.IsZero())):
+		case err != nil && !isLost(err, !lost.IsZero()):
 			send(packet{err: err})
 			return
-		case private:
-			send(packet{err: proto.Errorf(proto.CodeUnavailable, "the services of this chat were stopped")})
+		case private: // it starts again, but does not go on with the turn
+			send(packet{err: proto.Errorf(proto.CodeUnavailable, "The daemon of this chat was restarted: the turn was interrupted.")})
 			return
 		}
 		if lost.IsZero() || received {
