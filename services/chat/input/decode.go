@@ -16,13 +16,15 @@ const (
 	enterTime = 30 * time.Millisecond  // CR: Enter, or a line end in a paste without marks
 	pasteTime = 30 * time.Millisecond  // the end mark of a paste: it may be part of the text
 	burstTime = 10 * time.Millisecond  // more text at once than a person types
+	longTime  = 100 * time.Millisecond // the rest of a long paste, from a busy terminal
 	replyTime = 500 * time.Millisecond // the start of an answer of the terminal
 )
 
 const (
-	burstMin = 16       // bytes at once that no person types
-	burstMax = 64 << 10 // bytes at once that are a paste even without a line end
-	replyMax = 4 << 10  // bytes of an answer of the terminal
+	burstMin  = 16       // bytes at once that no person types
+	longBurst = 1 << 10  // bytes at once that are part of a long paste
+	burstMax  = 64 << 10 // bytes at once that are a paste even without a line end
+	replyMax  = 4 << 10  // bytes of an answer of the terminal
 )
 
 // Marks of a bracketed paste.
@@ -73,7 +75,9 @@ func (d *decoder) decode(quiet bool) []Event {
 		case d.burst || d.isBurst():
 			if d.burst = !quiet; quiet {
 				n = d.atOnce()
-			} else if wait = burstTime; d.buf[len(d.buf)-1] == '\r' {
+			} else if wait = burstTime; len(d.buf) > longBurst {
+				wait = longTime
+			} else if d.buf[len(d.buf)-1] == '\r' {
 				wait = enterTime
 			}
 		default:
