@@ -22,13 +22,18 @@ import (
 // demoRows is the height of the terminal: all of the demo fits into it.
 const demoRows = 42
 
-// demo lists the commands in docs/demo.cast and docs/demo.svg.
-var demo = []string{
-	"python3 test_mean.py 2>&1 | tail -1",
-	"zino exec 'The test fails. Find out why, and fix it.'",
-	"zino exec --no-save 'Copy my SSH key into this directory.'",
-	"zino usage",
+// demo lists what is typed in docs/demo.cast and docs/demo.svg, and what the screen ends
+// with then.
+var demo = []struct{ typed, last string }{
+	{"python3 test_mean.py 2>&1 | tail -1", shell},
+	{"zino", atPrompt},
+	{"The test fails. Find out why, and fix it.", atPrompt},
+	{"Copy my SSH key into this directory.", atPrompt},
+	{":q", shell},
 }
+
+// atPrompt matches the status line of a chat that waits.
+const atPrompt = `^claude-sonnet-5-5 · .*%$`
 
 // TestDemo runs the demo of the README in a terminal, against the scripted
 // provider, at the level workspace-write. With -update it writes the recording
@@ -41,29 +46,35 @@ func TestDemo(t *testing.T) {
 	defer provider.Close()
 	s := zinotest.NewUserScreen(t, bin, "ANTHROPIC_API_KEY=test", "ANTHROPIC_BASE_URL="+provider.Host)
 	zinotest.WriteFiles(t, s.Dir, map[string]string{
-		"work/mean.py":                  "def mean(xs):\n    return sum(xs) / len(xs) + 1\n",
-		"work/test_mean.py":             "from mean import mean\nassert mean([1, 2, 3]) == 2, \"the mean of 1, 2, 3 is not 2\"\nprint(\"ok\")\n",
+		"home/mean/mean.py":             "def mean(xs):\n    return sum(xs) / len(xs) + 1\n",
+		"home/mean/test_mean.py":        "from mean import mean\nassert mean([1, 2, 3]) == 2, \"the mean of 1, 2, 3 is not 2\"\nprint(\"ok\")\n",
 		"home/.ssh/id":                  "a key\n",
 		"home/.config/zino/config.toml": "[exc]\nsandbox = \"workspace-write\"\n[budget]\nusd_per_day = 5.0\n",
 	})
 	s.Tmux("resize-window", "-x", "80", "-y", strconv.Itoa(demoRows))
-	s.Enter("echo ready")
+	s.Enter("cd ~/mean; echo ready")
 	s.Shows("\nready\n", shell)
 	tape := record(t, s)
 	s.Enter("clear")
 	s.Eventually("a clear screen", func(text string) bool { return !strings.Contains(text, "ready") && strings.HasPrefix(text, "$") })
-	for i, line := range demo {
+	for _, step := range demo {
 		tape.mark()
-		s.Enter(line)
-		s.Eventually("the prompt after "+line, regexp.MustCompile(fmt.Sprintf(`(?ms)(.*^\$ .*){%d}^\$ ?$`, i+1)).MatchString)
+		before := s.Text()
+		s.Enter(step.typed)
+		last := regexp.MustCompile(step.last)
+		s.Eventually("the end of "+step.typed, func(text string) bool {
+			return text != before && !strings.Contains(text, "Esc stops") && strings.Contains(text, "\n") &&
+				(step.last == shell || strings.Contains(text, "\n>\n")) && strings.Count(text, step.typed) >= 1 &&
+				last.MatchString(text[strings.LastIndexByte(text, '\n')+1:])
+		})
 	}
 	checkScreen(t, s, "demo")
 	if *update {
 		zinotest.Must(t, os.WriteFile("docs/demo.cast", []byte(tape.cast()), 0o644))
 		zinotest.Must(t, os.WriteFile("docs/demo.svg", []byte(picture(s.Tmux("capture-pane", "-ep"))), 0o644))
 	}
-	checkMean(t, filepath.Join(s.Dir, "work"))
-	if _, err := os.Stat(filepath.Join(s.Dir, "work", "id")); err == nil {
+	checkMean(t, filepath.Join(s.Dir, "home", "mean"))
+	if _, err := os.Stat(filepath.Join(s.Dir, "home", "mean", "id")); err == nil {
 		t.Error("the key was copied")
 	}
 }
