@@ -1,6 +1,8 @@
 package zino_test
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -62,8 +64,8 @@ func TestChatShell(t *testing.T) {
 	s.Tmux("send-keys", "Enter")
 	s.Shows("✓ bash  echo later  1 line", ``)
 
-	for _, key := range []string{"Escape", "C-c"} {
-		seconds := "10001" + map[string]string{"Escape": "1", "C-c": "2"}[key]
+	for i, key := range []string{"Escape", "C-c"} {
+		seconds := fmt.Sprintf("%d%d", 1_000_000+os.Getpid(), i) // no other run has it
 		s.Enter("!echo begun; sleep " + seconds)
 		s.Eventually("the row of the command", func(text string) bool {
 			_, row, _ := strings.Cut(text, "\nbash  echo begun; sleep "+seconds+"  ")
