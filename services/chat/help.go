@@ -33,6 +33,7 @@ func (c *chat) help(args string) {
 var keyHelp = [][2]string{
 	{"Enter", "send; during a turn: steer it"},
 	{"Tab", "complete; during a turn: queue the message"},
+	{"Shift-Tab", "next mode: plan, ask, auto, yolo"},
 	{"Alt-Enter, Ctrl-J, \\ Enter", "new line"},
 	{"Esc · Esc Esc", "stop the turn · edit the last message"},
 	{"Ctrl-C", "clear, stop, twice: leave"},
