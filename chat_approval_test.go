@@ -62,7 +62,7 @@ func ready(t *testing.T, s *zinotest.Screen, choice string) {
 		}
 		dim := false // a style goes on over the ends of lines
 		for _, m := range sgr.FindAllStringSubmatch(styled[:at[1]], -1) {
-			for _, parameter := range strings.Split(m[1], ";") {
+			for parameter := range strings.SplitSeq(m[1], ";") {
 				dim = parameter == "2" || dim && parameter != "0" && parameter != "22" && parameter != ""
 			}
 		}

@@ -111,12 +111,6 @@ func (c *keysChat) received(n int) string {
 	return whole
 }
 
-// sent checks the message of the next turn.
-func (c *keysChat) sent(what, want string) {
-	c.t.Helper()
-	zinotest.Equal(c.t, what, c.received(len(c.provider.Requests())), want)
-}
-
 // leave ends the chat.
 func (c *keysChat) leave() {
 	c.t.Helper()

@@ -148,7 +148,7 @@ func childNamed(t *testing.T, pid int, name string) (found int) {
 		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
 		for _, file := range lists {
 			list, _ := os.ReadFile(file) // a thread may end meanwhile
-			for _, word := range strings.Fields(string(list)) {
+			for word := range strings.FieldsSeq(string(list)) {
 				if comm, err := os.ReadFile("/proc/" + word + "/comm"); err == nil && strings.TrimSpace(string(comm)) == name {
 					found, err = strconv.Atoi(word)
 					return err == nil

@@ -53,11 +53,13 @@ func TestCalls(t *testing.T) {
 		{
 			"a command that succeeds",
 			call3("bash", `{"command":"go test ./..."}`, `"ok":true,"duration_ms":214,"result":{"ok":true,"data":{"stdout":"ok  proj\n","stderr":"","exit_code":0,"timed_out":false}}`),
-			[]string{"✓ bash  go test ./...  1 line  0.21s", "    ok  proj"}, 1,
+			[]string{"✓ bash  go test ./...  1 line  0.21s", "    ok  proj"},
+			1,
 		}, {
 			"a command without output",
 			call3("bash", `{"command":"true"}`, `"ok":true,"duration_ms":0,"result":{"ok":true,"data":{"stdout":"","stderr":"","exit_code":0,"timed_out":false}}`),
-			[]string{"✓ bash  true  0.00s"}, 0,
+			[]string{"✓ bash  true  0.00s"},
+			0,
 		}, {
 			"a folded result",
 			call3("bash", `{"command":"seq 12"}`, `"ok":true,"duration_ms":10,"result":{"ok":true,"data":{"stdout":`+output(numberedLines(1, 12))+`,"stderr":"","exit_code":0,"timed_out":false}}`),
@@ -69,62 +71,76 @@ func TestCalls(t *testing.T) {
 		}, {
 			"a signal",
 			call3("bash", `{"command":"kill -9 $$"}`, `"ok":true,"duration_ms":0,"result":{"ok":true,"data":{"stdout":"","stderr":"","exit_code":-9,"timed_out":false}}`),
-			[]string{"✗ bash  kill -9 $$  signal 9  0.00s"}, 0,
+			[]string{"✗ bash  kill -9 $$  signal 9  0.00s"},
+			0,
 		}, {
 			"a time limit",
 			call3("bash", `{"command":"sleep 99"}`, `"ok":true,"duration_ms":30000,"result":{"ok":true,"data":{"stdout":"","stderr":"","exit_code":-1,"timed_out":true}}`),
-			[]string{"✗ bash  sleep 99  timed out  30.00s"}, 0,
+			[]string{"✗ bash  sleep 99  timed out  30.00s"},
+			0,
 		}, {
 			"a command that goes on in the background",
 			call3("bash", `{"command":"make world"}`, `"ok":true,"duration_ms":120000,"result":{"ok":true,"data":{"stdout":"one\n","stderr":"Still running after 120s: it continues as job j-k3v9q2mx.","exit_code":-1,"timed_out":true,"job":"j-k3v9q2mx","running":true}}`),
-			[]string{"✓ bash  make world  j-k3v9q2mx running  120.00s", "    one", "    Still running after 120s: it continues as job j-k3v9q2mx."}, 2,
+			[]string{"✓ bash  make world  j-k3v9q2mx running  120.00s", "    one", "    Still running after 120s: it continues as job j-k3v9q2mx."},
+			2,
 		}, {
 			"an interrupted command keeps its output",
 			call3("bash", `{"command":"make"}`, `"ok":true,"duration_ms":900,"result":{"ok":true,"data":{"stdout":"half\n","stderr":"","exit_code":-15,"timed_out":false,"interrupted":true}}`),
-			[]string{"✗ bash  make  interrupted  0.90s", "    half"}, 1,
+			[]string{"✗ bash  make  interrupted  0.90s", "    half"},
+			1,
 		}, {
 			"a lost result",
 			call3("bash", `{"command":"make"}`, `"ok":false,"synthetic":true,"duration_ms":0,"result":`+proto.InterruptedResult),
-			[]string{"✗ bash  make  interrupted  0.00s"}, 0,
+			[]string{"✗ bash  make  interrupted  0.00s"},
+			0,
 		}, {
 			"read has no preview",
 			call3("read", `{"path":"mean.go"}`, `"ok":true,"duration_ms":1,"result":{"ok":true,"data":{"content":`+output(numberedLines(1, 9))+`,"bytes":18}}`),
-			[]string{"✓ read  mean.go  9 lines  0.00s"}, 9,
+			[]string{"✓ read  mean.go  9 lines  0.00s"},
+			9,
 		}, {
 			"an edit shows its diff",
 			call3("edit", `{"path":"mean.go","old":"a","new":"b"}`, meanDiff+`,"ok":true,"duration_ms":10,"result":{"ok":true,"data":{"replacements":1}}`),
 			[]string{
 				"✓ edit  mean.go  +3 −0  0.01s", "    @@ -2,3 +2,6 @@", "    2   func mean(xs []int) int {", "    3 +     if len(xs) == 0 {", "    4 +         return 0",
 				"    5 +     }", "    6       sum := 0", "    7       for {",
-			}, 7,
+			},
+			7,
 		}, {
 			"an error with more lines",
 			call3("edit", `{"path":"m.go"}`, `"ok":false,"duration_ms":3,"result":{"ok":false,"error":{"code":"old_not_found","message":"old does not occur. The closest lines:\n1: def mean(xs):\n8: def main():"}}`),
-			[]string{"✗ edit  m.go  old_not_found: old does not occur. The closest lines:  0.00s", "    1: def mean(xs):", "    8: def main():"}, 2,
+			[]string{"✗ edit  m.go  old_not_found: old does not occur. The closest lines:  0.00s", "    1: def mean(xs):", "    8: def main():"},
+			2,
 		}, {
 			"a long error is cut in the line and whole below it",
 			call3("read", `{"path":"/a/rather/long/path/to/a/file.txt"}`, `"ok":false,"duration_ms":3,"result":{"ok":false,"error":{"code":"read_error","message":"open /a/rather/long/path/to/a/file.txt: permission denied"}}`),
-			[]string{"✗ read  /a/rather/long/…  read_error: open /a/rather/long/path/to/a/fil…  0.00s", "    read_error: open /a/rather/long/path/to/a/file.txt: permission denied"}, 0,
+			[]string{"✗ read  /a/rather/long/…  read_error: open /a/rather/long/path/to/a/fil…  0.00s", "    read_error: open /a/rather/long/path/to/a/file.txt: permission denied"},
+			0,
 		}, {
 			"too many calls",
 			call3("bash", `{"command":"x"}`, `"ok":false,"duration_ms":0,"result":{"ok":false,"error":{"code":"too_many_calls","message":"not run"}}`),
-			[]string{"✗ bash  x  too_many_calls: not run  0.00s"}, 0,
+			[]string{"✗ bash  x  too_many_calls: not run  0.00s"},
+			0,
 		}, {
 			"a short text is the result",
 			call3("todo", `{"items":[{"text":"x","status":"open"}]}`, `"ok":true,"duration_ms":0,"result":{"ok":true,"data":{"text":"0 of 1 done."}}`),
-			[]string{"✓ todo  0 of 1 done  0.00s"}, 0,
+			[]string{"✓ todo  0 of 1 done  0.00s"},
+			0,
 		}, {
 			"arguments on one line, cut",
 			call3("bash", `{"command":"cat > big.py <<EOF\nimport os\n`+strings.Repeat("x", 80)+`\nEOF"}`, `"ok":true,"duration_ms":0,"result":{"ok":true,"data":{"stdout":"","stderr":"","exit_code":0,"timed_out":false}}`),
-			[]string{"✓ bash  cat > big.py <<EOF import os xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…  0.00s"}, 0,
+			[]string{"✓ bash  cat > big.py <<EOF import os xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…  0.00s"},
+			0,
 		}, {
 			"control characters",
 			call3("bash", `{"command":"x"}`, `"ok":true,"duration_ms":0,"result":{"ok":true,"data":{"stdout":"a\u001b[31mb\u0007\tc\r\n","stderr":"","exit_code":0,"timed_out":false}}`),
-			[]string{"✓ bash  x  1 line  0.00s", `    a^[[31mb^G  c`}, 1,
+			[]string{"✓ bash  x  1 line  0.00s", `    a^[[31mb^G  c`},
+			1,
 		}, {
 			"a result of another shape",
 			call3("page_eval", `{"code":"1"}`, `"ok":true,"duration_ms":0,"result":{"ok":true,"data":{"content":[{"type":"text"}]}}`),
-			[]string{"✓ page_eval  code=1  0.00s"}, 0,
+			[]string{"✓ page_eval  code=1  0.00s"},
+			0,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -23,9 +23,6 @@ const (
 
 func (i *items) limit() { i.first = 1 }
 
-// next returns the number of the next item.
-func (i *items) next() int { return i.first + len(i.list) }
-
 // add keeps an item and returns its number. The oldest ones go.
 func (i *items) add(title string, lines []string) int {
 	it := item{title: title, lines: lines}

@@ -178,7 +178,8 @@ func (c *chat) learnMode() {
 	}]{Service: "exc", Type: proto.ExcCapabilities.Type, Reply: proto.ExcCapabilities.Reply}
 	forward(c, "exc", method, proto.CapabilitiesRequest{}, func(caps struct {
 		Sandbox string `json:"sandbox,omitzero"`
-	}, err error) {
+	}, err error,
+	) {
 		if err == nil && c.sandbox == "" {
 			c.sandbox = caps.Sandbox
 		}

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"strings"
 	"testing"
 
 	"zino/pkg/wire"
@@ -95,13 +96,13 @@ func TestApprovalBody(t *testing.T) {
 	} {
 		var a approval
 		zinotest.Must(t, wire.DecodeReply([]byte(tt.request), &a))
-		got := ""
+		var got strings.Builder
 		for i, line := range a.body() {
 			if i > 0 {
-				got += "|"
+				got.WriteString("|")
 			}
-			got += line
+			got.WriteString(line)
 		}
-		zinotest.Equal(t, tt.request, got, tt.want)
+		zinotest.Equal(t, tt.request, got.String(), tt.want)
 	}
 }

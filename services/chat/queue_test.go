@@ -48,7 +48,7 @@ func (x *queueTest) step(step string) {
 		x.send(fmt.Sprintf(`{"type":"turn_ended","turn":%q,"state":"done"}`, x.turn.id))
 	case "interrupted": // with the messages that are returned
 		var says []string
-		for _, name := range strings.Fields(rest) {
+		for name := range strings.FieldsSeq(rest) {
 			says = append(says, fmt.Sprintf(`{"say":"s-%s","text":%q}`, name, name))
 		}
 		x.send(fmt.Sprintf(`{"type":"turn_ended","turn":%q,"state":"interrupted","reason":"canceled","returned":[%s]}`, x.turn.id, strings.Join(says, ",")))

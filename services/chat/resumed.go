@@ -19,7 +19,6 @@ const (
 type lastTurns struct {
 	turns   [][]proto.Raw // their events
 	earlier int           // messages before them
-	next    int           // messages in them, for turns that are dropped
 	counts  []int
 }
 

@@ -61,7 +61,6 @@ type Daemon struct {
 
 	mu       sync.Mutex
 	version  string
-	lifetime string
 	methods  map[string]func(Request) string // nil: answered by the daemon itself
 	order    []string                        // of the methods in describe
 	requests []Request
@@ -76,8 +75,10 @@ type Daemon struct {
 // New serves a daemon with all methods that the chat uses until the test ends.
 func New(t testing.TB) *Daemon {
 	t.Helper()
-	d := &Daemon{t: t, version: "0.1.3", lifetime: proto.LifetimePersistent, methods: map[string]func(Request) string{},
-		taken: map[string]int{}, conns: map[net.Conn]bool{}, begun: map[string]Request{}, turns: make(chan *Turn, 64)}
+	d := &Daemon{
+		t: t, version: "0.1.3", methods: map[string]func(Request) string{},
+		taken: map[string]int{}, conns: map[net.Conn]bool{}, begun: map[string]Request{}, turns: make(chan *Turn, 64),
+	}
 	for _, typ := range []string{"ping", "describe", "turn_follow"} {
 		d.add(typ, nil)
 	}
@@ -153,13 +154,6 @@ func (d *Daemon) SetVersion(version string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.version = version
-}
-
-// SetLifetime sets the lifetime in the answer to ping; persistent without it.
-func (d *Daemon) SetLifetime(lifetime string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lifetime = lifetime
 }
 
 // Remove removes methods: describe does not list them, and they are answered with the
@@ -282,7 +276,7 @@ func (d *Daemon) handle(c *rpctest.Conn, payload string, hungUp <-chan struct{})
 	d.mu.Lock()
 	d.requests = append(d.requests, r)
 	answer, known := d.methods[r.Type]
-	version, lifetime := d.version, d.lifetime
+	version := d.version
 	start := d.begun[r.String("turn")]
 	d.mu.Unlock()
 	switch {
@@ -291,7 +285,7 @@ func (d *Daemon) handle(c *rpctest.Conn, payload string, hungUp <-chan struct{})
 	case !known:
 		c.Send(Error(proto.CodeUnknown, "Unknown message type: "+r.Type))
 	case r.Type == "ping":
-		c.Send(object("type", "pong", "service", "daemon", "version", version, "proto", proto.Version, "lifetime", lifetime, "uptime_s", 1))
+		c.Send(object("type", "pong", "service", "daemon", "version", version, "proto", proto.Version, "lifetime", proto.LifetimePersistent, "uptime_s", 1))
 	case r.Type == "describe":
 		c.Send(d.description())
 	case r.Type == "turn_follow":

@@ -7,7 +7,6 @@ import (
 	"syscall"
 
 	"zino/pkg/zinotest/rpctest"
-	"zino/proto"
 )
 
 // Turn is a turn_follow or a plain chat request that is being answered.
@@ -63,9 +62,6 @@ func (t *Turn) End(state string) {
 	}
 	t.finish(object("type", "turn_ended", "turn", t.ID, "state", state), object("type", "followed", "session_id", t.Request.String("session_id"), "turn", t.ID, "state", state, "next", 900))
 }
-
-// Fail ends the turn with an error.
-func (t *Turn) Fail(code proto.Code, message string) { t.finish(Error(code, message)) }
 
 // HangUp closes the connection. The client follows the turn again: see Daemon.Turn.
 func (t *Turn) HangUp() {

@@ -154,8 +154,8 @@ func hasLineEnd(data []byte) bool {
 
 // unmarked returns the bytes in front of a marked paste.
 func unmarked(data []byte) []byte {
-	if i := bytes.Index(data, pasteStart); i >= 0 {
-		return data[:i]
+	if before, _, ok := bytes.Cut(data, pasteStart); ok {
+		return before
 	}
 	return data
 }

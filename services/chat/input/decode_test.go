@@ -50,8 +50,10 @@ func TestDecode(t *testing.T) {
 		{"Esc", "\x1b", "esc"},
 		{"Esc Esc", "\x1b\x1b", "esc esc"},
 		{"Esc and a word at once", "\x1brm", `esc "r" "m"`},
-		{"Esc and words that look like sequences", "\x1bPlease \x1bXyz \x1bOK \x1b]x \x1b^y \x1b_z",
-			`esc "P" "l" "e" "a" "s" "e" " " esc "X" "y" "z" " " esc "O" "K" " " esc "]" "x" " " esc "^" "y" " " esc "_" "z"`},
+		{
+			"Esc and words that look like sequences", "\x1bPlease \x1bXyz \x1bOK \x1b]x \x1b^y \x1b_z",
+			`esc "P" "l" "e" "a" "s" "e" " " esc "X" "y" "z" " " esc "O" "K" " " esc "]" "x" " " esc "^" "y" " " esc "_" "z"`,
+		},
 		{"Esc and an introducer", "\x1b[", `esc "["`},
 		{"Esc and a wide character", "\x1b你", `esc "你"`},
 		{"Esc and a control character", "\x1b\x03", "esc ctrl+c"},

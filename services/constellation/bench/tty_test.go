@@ -145,7 +145,7 @@ func child(pid int, name string) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		for _, word := range strings.Fields(string(list)) {
+		for word := range strings.FieldsSeq(string(list)) {
 			comm, err := os.ReadFile("/proc/" + word + "/comm")
 			if err == nil && strings.TrimSpace(string(comm)) == name {
 				return strconv.Atoi(word)
