@@ -10,6 +10,7 @@ import (
 	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
+	"zino/services/daemon/turnlog"
 )
 
 // TestFollowerReadsAhead checks that a follower gets each stored packet once, and no text
@@ -55,5 +56,31 @@ func TestFollowerReadsAhead(t *testing.T) {
 		if final && strings.Contains(p.Raw, "Let <me>") && p.Type == proto.TypeAssistantDelta {
 			t.Errorf("text behind its end: %s", p.Raw)
 		}
+	}
+}
+
+// TestFollowerJoinsLongText checks that a follower whose queue was full joins a running
+// turn once and gets each byte of its text once, also if the text is longer than the queue.
+func TestFollowerJoinsLongText(t *testing.T) {
+	sess := &session{id: "s-1", ready: true, log: turnlog.New("s-1", 0)}
+	text := strings.Repeat("x", queueMax+1)
+	own := &turn{session: sess, id: "t-1", state: proto.TurnRunning, launched: true, relay: &relay{text: []byte(text)}}
+	sess.turns = []*turn{own}
+	f := &following{session: sess, follower: &follower{turn: "t-1", until: "t-1", wake: make(chan struct{}, 1)}, log: sess.log}
+	f.follower.leave(true) // its queue was full
+	zinotest.Equal(t, "join", f.join(), joined)
+	own.delta([]byte(`"yz"`))
+	if f.gone() || len(sess.live) != 1 {
+		t.Fatalf("the follower is gone: %v; %d live followers, want 1", f.gone(), len(sess.live))
+	}
+	var types, got []string
+	for _, p := range f.queue {
+		var packet struct{ Type, Text string }
+		zinotest.Must(t, json.Unmarshal(p.payload, &packet))
+		types, got = append(types, packet.Type), append(got, packet.Text)
+	}
+	equalLists(t, "packets", types, []string{proto.TypeLive, proto.TypeAssistantDelta})
+	if all := strings.Join(got, ""); all != text+"yz" {
+		t.Errorf("text of %d bytes, want %d: it ends with %q", len(all), len(text)+2, all[max(0, len(all)-4):])
 	}
 }
