@@ -126,7 +126,7 @@ func newCommand(env *command.Env) *cobra.Command {
 
 const long = `Zino is an AI agent that belongs to the host.
 
-  zino                         open a chat; Ctrl-D leaves
+  zino                         open a chat: /help lists commands, Ctrl-D leaves
   zino -p "why does it fail?"  run one prompt
   git diff | zino -p "review"  run one prompt about the text of standard input
   zino --continue              go on with the latest session of this directory
@@ -135,6 +135,9 @@ const long = `Zino is an AI agent that belongs to the host.
 To connect a model, set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or
 OPENROUTER_API_KEY, store a key with zino auth set PROVIDER, log in with zino login
 openrouter, or set [api] base_url with zino config edit. zino doctor checks it all.
+
+On a terminal the chat is interactive; --plain, a pipe or TERM=dumb make it plain
+lines, each of them a turn (zino chat --help).
 
 If no daemon runs, zino starts its services for the time of the run.`
 

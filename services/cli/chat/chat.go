@@ -31,10 +31,18 @@ import (
 // New returns zino chat.
 func New(env *command.Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "chat", Short: "talk with the agent: each line is a turn", Args: command.AtMost(0), Annotations: command.PrintsJSON,
-		Long: `Open a chat, as zino without a command does. Each line is a turn of one session;
-:q or Ctrl-D leaves. Lines may also come from a pipe or a file.`,
-		Example: "  zino chat --root ~/project\n  zino --continue",
+		Use: "chat", Short: "talk with the agent", Args: command.AtMost(0), Annotations: command.PrintsJSON,
+		Long: `Open a chat, as zino without a command does. On a terminal it is interactive: the
+program zino-chat, installed beside zino, has an editor of several lines, Markdown,
+folded output of tools with diffs, and commands, which /help lists. What you type
+while a turn runs goes to the model with its next step; Esc stops the turn, and
+Ctrl-D leaves.
+
+The plain chat is used with --plain, [chat] plain = true, --format json or
+TERM=dumb, and if standard input or output is not a terminal, such as a pipe or a
+file. There each line is a turn of one session; a line that ends in \ goes on in the
+next, and :q or Ctrl-D leaves.`,
+		Example: "  zino chat --root ~/project\n  zino --continue\n  zino chat <questions.txt",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return Run(cmd, env) },
 	}
 }

@@ -57,7 +57,7 @@ func (e *Env) Flags(cmd *cobra.Command) {
 	flags.StringVar(&e.SystemPrompt, "system-prompt", "", "`TEXT` to use as the system prompt; empty for none")
 	flags.StringVar(&e.Session, "session", "", "`ID` of the session to continue, or its beginning, or a new name")
 	flags.BoolVar(&e.Latest, "continue", false, "continue the latest session of this directory")
-	flags.BoolVar(&e.Plain, "plain", false, "chat: print plain lines in place of the interactive terminal")
+	flags.BoolVar(&e.Plain, "plain", false, "chat: use plain lines, each a turn, in place of the interactive chat")
 	flags.BoolVar(&e.NoSave, "no-save", false, "do not store the session")
 	flags.StringVar(&e.Provider, "provider", "", "provider to use, by `NAME`: "+strings.Join(config.Providers, ", ")+", offline, auto")
 	flags.StringVar(&e.Model, "model", "", "model to use, by `NAME`: see zino models")
