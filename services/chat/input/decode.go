@@ -278,11 +278,18 @@ func (d *decoder) escape(data []byte, quiet bool) (n int, wait time.Duration) {
 		}
 		return 0, replyTime
 	}
-	if n == 0 && len(data) > 2 {
-		return len(data), 0 // it will not be completed any more
-	}
+	var event Event
 	if n > 0 {
-		if event := d.convert(data[:n]); event != nil {
+		event = d.convert(data[:n])
+	}
+	switch {
+	case len(data) > 1 && data[1] == 0x1b && event == nil: // the key, and in the same moment an answer of the terminal
+		d.key("esc")
+		return 1, 0
+	case n == 0 && len(data) > 2:
+		return len(data), 0 // it will not be completed any more
+	case n > 0:
+		if event != nil {
 			d.emit(event)
 		}
 		return n, 0

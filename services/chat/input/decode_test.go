@@ -66,6 +66,8 @@ func TestDecode(t *testing.T) {
 		{"kitty, a release", "\x1b[97;5:3u", ""},
 		{"modifyOtherKeys", "\x1b[27;5;97~\x1b[27;2;13~\x1b[27;3;13~\x1b[27;5;127~\x1b[27;4;66~\x1b[27;2;32~", `ctrl+a shift+enter alt+enter ctrl+backspace alt+b " "`},
 		{"answers of the terminal", "\x1b[I\x1b[O\x1b[24;3R\x1b[1;1R\x1bP>|tmux 3.3a\x1b\\\x1b]11;rgb:0/0/0\a", "Focustrue Focusfalse Position{24 3} Position{1 1} TerminalNametmux 3.3a"},
+		{"Esc and an answer of the terminal at once", "\x1b\x1b[24;3R\x1b\x1b[I\x1b\x1bP>|x\x1b\\", "esc Position{24 3} esc Focustrue esc TerminalNamex"},
+		{"Esc and an answer that stays incomplete", "\x1b\x1b[24;", "esc"},
 		{"a function key of the Linux console", "\x1b[[Ax", `"x"`},
 		{"an answer that stays incomplete", "\x1b[24;", ""},
 		{"a paste", "a\x1b[200~b\rc\x1b[201~d", `"a" paste "b\rc" "d"`},
