@@ -88,7 +88,7 @@ func (r *renderer) list(n *ast.List, number, width int) (lines []string) {
 			marker = fmt.Sprintf("%d. ", number+1)
 		}
 		number++
-		if isTask(item) {
+		if isTask(item) && !n.IsOrdered() {
 			marker = ""
 		}
 		if item.FirstChild() == nil {
@@ -180,9 +180,13 @@ func (r *renderer) inline(b *strings.Builder, parent ast.Node, st screen.Style) 
 			}
 			r.inline(b, n, inner)
 		case *extension.Strikethrough:
-			paint(st, "~~")
+			marks := "~~"
+			if at := n.Pos(); at >= 0 && at+1 < len(r.source) && r.source[at+1] != '~' {
+				marks = "~"
+			}
+			paint(st, marks)
 			r.inline(b, n, st)
-			paint(st, "~~")
+			paint(st, marks)
 		case *extension.TaskCheckBox:
 			if n.IsChecked {
 				paint(st, "[x] ")
@@ -190,7 +194,11 @@ func (r *renderer) inline(b *strings.Builder, parent ast.Node, st screen.Style) 
 				paint(st, "[ ] ")
 			}
 		case *ast.AutoLink:
-			r.link(b, st, string(n.URL(r.source)), func() { paint(st, string(n.Label(r.source))) })
+			url := string(n.URL(r.source))
+			if n.AutoLinkType == ast.AutoLinkEmail {
+				url = "mailto:" + url
+			}
+			r.link(b, st, url, func() { paint(st, string(n.Label(r.source))) })
 		case *ast.Link:
 			url := unescape(n.Destination)
 			start := b.Len()

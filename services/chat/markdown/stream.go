@@ -147,7 +147,7 @@ func (s *Stream) add(out *strings.Builder, line string) {
 	}
 	// Parsing only when the text has grown by a part of itself keeps the whole linear.
 	grown := s.pending.Len() - s.parsed
-	if border := fence || strings.TrimSpace(line) == ""; s.pending.Len() <= parseAll || grown > s.parsed/8 || border && grown > s.parsed/64 {
+	if border := fence || strings.TrimSpace(line) == ""; s.pending.Len() <= parseAll || grown > s.parsed/8 || border && grown > s.parsed/64 || s.pending.Len() > pendingMax {
 		s.settle(out)
 	}
 	if s.pending.Len() > pendingMax {
@@ -282,10 +282,10 @@ func (s *Stream) settle(out *strings.Builder) {
 		s.reset("")
 		return
 	}
-	if table, ok := last.(*extast.Table); ok && table.ChildCount() > tableMax {
+	if isTable(last) && (isLong(last) || s.pending.Len() > pendingMax) {
 		s.print(out, doc, source)
 		s.reset("")
-		s.rawTable = true
+		s.rawTable = len(bytes.TrimSpace(source[lineStart(source, len(source)-1):])) > 0 // no blank line ends it
 		return
 	}
 	from, next := last, 0
@@ -358,6 +358,9 @@ func (s *Stream) block(r *renderer, n ast.Node) (lines []string) {
 	if ok {
 		return append(lines, r.list(list, number, s.Width())...)
 	}
+	if isLong(n) {
+		return append(lines, r.rawTable(n)...)
+	}
 	return append(lines, r.block(n, s.Width())...)
 }
 
@@ -399,3 +402,6 @@ func isTable(n ast.Node) bool {
 	_, ok := n.(*extast.Table)
 	return ok
 }
+
+// isLong reports whether n is a table with too many rows to be held and aligned.
+func isLong(n ast.Node) bool { return isTable(n) && n.ChildCount()-1 > tableMax }

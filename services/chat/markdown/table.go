@@ -1,8 +1,10 @@
 package markdown
 
 import (
+	"bytes"
 	"strings"
 
+	"github.com/yuin/goldmark/ast"
 	extension "github.com/yuin/goldmark/extension/ast"
 
 	"zino/services/chat/screen"
@@ -101,9 +103,21 @@ func (r *renderer) tableRow(row []string, widths []int, align []extension.Alignm
 				line.WriteString(strings.Repeat(" ", room-left))
 			}
 		}
-		lines = append(lines, line.String())
+		lines = append(lines, strings.TrimRight(line.String(), " "))
 	}
 	return lines
+}
+
+// rawTable returns the lines of a table as they are.
+func (r *renderer) rawTable(n ast.Node) []string {
+	start := lineStart(r.source, n.FirstChild().Pos())
+	end := n.LastChild().Pos()
+	if length := bytes.IndexByte(r.source[end:], '\n'); length >= 0 {
+		end += length
+	} else {
+		end = len(r.source)
+	}
+	return strings.Split(r.plain(string(r.source[start:end])), "\n")
 }
 
 // records returns the rows of a table as lines of names and values.

@@ -120,22 +120,40 @@ func (w Widths) Wrap(s string, n int) (lines []string) {
 	return Lines(strings.Join(lines, "\n"))
 }
 
-// Lines splits a text into lines which carry their own styles: one that goes on behind
-// a newline is ended and begun again.
+// Sequences of OSC 8: a link begins with linkBegin, its URL and linkEnd, and ends with
+// the same without a URL.
+const (
+	linkBegin = "\x1b]8;;"
+	linkEnd   = "\x1b\\"
+)
+
+// Lines splits a text into lines which carry their own styles and links: one that goes on
+// behind a newline is ended and begun again.
 func Lines(s string) []string {
 	lines := strings.Split(s, "\n")
 	if !strings.Contains(s, "\x1b") {
 		return lines
 	}
-	active := ""
+	active, link := "", ""
 	for i, line := range lines {
-		lines[i] = active + line
+		lines[i] = link + active + line
 		for rest := line; ; {
-			at := strings.Index(rest, "\x1b[")
+			at := strings.IndexByte(rest, '\x1b')
 			if at < 0 {
 				break
 			}
 			rest = rest[at:]
+			if url, after, ok := strings.Cut(rest, linkEnd); ok && strings.HasPrefix(url, linkBegin) {
+				if link = ""; url != linkBegin {
+					link = url + linkEnd
+				}
+				rest = after
+				continue
+			}
+			if !strings.HasPrefix(rest, "\x1b[") {
+				rest = rest[1:]
+				continue
+			}
 			end := strings.IndexByte(rest, 'm')
 			if end < 0 {
 				break
@@ -149,6 +167,9 @@ func Lines(s string) []string {
 		}
 		if active != "" {
 			lines[i] += reset
+		}
+		if link != "" {
+			lines[i] += linkBegin + linkEnd
 		}
 	}
 	return lines

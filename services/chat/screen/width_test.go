@@ -24,6 +24,7 @@ func TestWrap(t *testing.T) {
 		{"use --flag now", 10, []string{"use --flag", "now"}},
 		{"a\nb", 5, []string{"a", "b"}},
 		{"", 5, []string{""}},
+		{"\x1b]8;;u\x1b\\one \x1b[1mtwo\x1b[m\x1b]8;;\x1b\\ x", 4, []string{"\x1b]8;;u\x1b\\one\x1b]8;;\x1b\\", "\x1b]8;;u\x1b\\\x1b[1mtwo\x1b[m\x1b]8;;\x1b\\", "x"}},
 		{"\x1b[1mone two\x1b[m x", 4, []string{"\x1b[1mone\x1b[m", "\x1b[1mtwo\x1b[m", "x"}},
 	} {
 		if got := w.Wrap(c.text, c.n); !slices.Equal(got, c.want) {
