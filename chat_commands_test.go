@@ -145,6 +145,7 @@ func TestChatCommands(t *testing.T) {
 		{"/mcp", "Not available: this daemon has no mcp (version"},
 		{"/diff", "The session is empty."},
 		{"/tools", "bash"},
+		{"/skills", "  agent "},
 		{"/context", "tokens, estimated"},
 		{"/cost", "today"},
 		{"/memory add the key hangs behind the clock", "Remembered as 0."},

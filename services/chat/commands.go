@@ -58,7 +58,7 @@ func init() {
 		{name: "memory", args: "[WORDS|add TEXT]", does: "find or add a memory", complete: []string{"add"}, run: (*chat).memory},
 		{name: "tools", does: "the tools of the agent", needs: proto.DaemonContext.Type, run: (*chat).showTools},
 		{name: "mcp", does: "the MCP servers and their state", needs: "mcp", run: unavailable},
-		{name: "skills", does: "the skills of the agent", needs: "skills", run: unavailable},
+		{name: "skills", does: "the skills of the agent", needs: proto.DaemonContext.Type, run: (*chat).showSkills},
 		{name: "show", args: "N|history", does: "print a folded item, or the session, whole", complete: []string{"history"}, run: (*chat).show},
 		{name: "copy", args: "[N]", does: "copy the last answer, or block of code N of it", local: true, run: (*chat).copy},
 		{name: "doctor", does: "check the installation", run: func(c *chat, _ string) { c.zino("doctor") }},

@@ -198,43 +198,95 @@ func memoryLine(id *int, tag string, messages proto.Raw) string {
 }
 
 // showTools lists what the model may call in the next turn.
-func (c *chat) showTools(string) {
+func (c *chat) showTools(string) { c.listTools("/tools", "The agent has no tools.", toolLines) }
+
+// showSkills lists the skills of the tool task.
+func (c *chat) showSkills(string) { c.listTools("/skills", "The agent has no skills.", skillLines) }
+
+// listTools prints what lines returns for the tools of the next turn.
+func (c *chat) listTools(title, none string, lines func(functions string) []string) {
 	req := proto.Preview{SessionID: c.session, Root: c.root, Sandbox: c.request.Sandbox, Network: c.request.Network}
 	call(c, proto.DaemonContext, req, func(r proto.ContextReport, err error) {
 		if err != nil {
 			c.fail(errorOf(err))
 			return
 		}
-		var lines []string
+		var list []string
 		for _, part := range r.Parts {
 			if part.Name == "tools" {
-				lines = append(lines, toolLines(part.Content)...)
+				list = append(list, lines(part.Content)...)
 			}
 		}
-		if len(lines) == 0 {
-			lines = []string{"The agent has no tools."}
+		if len(list) == 0 {
+			list = []string{none}
 		}
-		c.report("/tools", lines)
+		c.report(title, list)
 	})
 }
 
-// toolLines formats the functions that a model may call: name and first sentence.
-func toolLines(functions string) (lines []string) {
-	var list []struct {
-		Function struct {
-			Name, Description string
+// tool is a function that a model may call.
+type tool struct {
+	Function struct {
+		Name, Description string
+		Parameters        struct {
+			Properties struct {
+				Skill struct { // of the tool task
+					Description string
+					Enum        []string
+				}
+			}
 		}
 	}
+}
+
+// toolLines formats the functions that a model may call: name and first sentence.
+func toolLines(functions string) []string {
+	var list []tool
 	if json.Unmarshal([]byte(functions), &list) != nil {
 		return outputLines(functions) // tools that are described as text
 	}
-	width := 0
-	for _, f := range list {
-		width = max(width, len(f.Function.Name))
+	var rows [][2]string
+	for _, t := range list {
+		rows = append(rows, [2]string{t.Function.Name, t.Function.Description})
 	}
-	for _, f := range list {
-		does, _, _ := strings.Cut(text.OneLine(f.Function.Description), ". ")
-		lines = append(lines, fmt.Sprintf("  %-*s  %s", min(width, 30), safe(f.Function.Name), safe(strings.TrimSuffix(does, "."))))
+	return described(rows)
+}
+
+// skillLines formats the skills of the tool task: name and first sentence. The tool's
+// description has a line "NAME: TEXT" for each skill that has a description.
+func skillLines(functions string) []string {
+	var list []tool
+	if json.Unmarshal([]byte(functions), &list) != nil {
+		return nil
+	}
+	var rows [][2]string
+	for _, t := range list {
+		if t.Function.Name != proto.TaskTool {
+			continue
+		}
+		skill := t.Function.Parameters.Properties.Skill
+		texts := map[string]string{}
+		for line := range strings.Lines(skill.Description) {
+			name, about, _ := strings.Cut(line, ": ")
+			texts[name] = about
+		}
+		for _, name := range skill.Enum {
+			rows = append(rows, [2]string{name, texts[name]})
+		}
+	}
+	return described(rows)
+}
+
+// described formats names with the first sentence of their descriptions.
+func described(rows [][2]string) (lines []string) {
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(row[0]))
+	}
+	for _, row := range rows {
+		does, _, _ := strings.Cut(text.OneLine(row[1]), ". ")
+		line := fmt.Sprintf("  %-*s  %s", min(width, 30), safe(row[0]), safe(strings.TrimSuffix(does, ".")))
+		lines = append(lines, strings.TrimRight(line, " "))
 	}
 	return lines
 }
