@@ -11,6 +11,9 @@ type ChatStart struct {
 	Version string `json:"version"`
 	// Zino is the path of zino, for what it prints.
 	Zino string `json:"zino"`
+	// Config is the path of the configuration that the user named, for runs of zino; empty:
+	// none.
+	Config string `json:"config,omitzero"`
 	// Socket is the path of the daemon's socket, if it is known already.
 	Socket string `json:"socket"`
 	// Base is the user's directory of Zino; the input history stands in it.

@@ -109,7 +109,11 @@ func (c *chat) zinoThen(show func(title string, lines []string), args ...string)
 
 // runZino returns what the command line prints.
 func (c *chat) runZino(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, c.start.Zino, append([]string{"--socket", c.start.Socket}, args...)...)
+	options := []string{"--socket", c.start.Socket}
+	if c.start.Config != "" {
+		options = append(options, "--config", c.start.Config)
+	}
+	cmd := exec.CommandContext(ctx, c.start.Zino, append(options, args...)...)
 	cmd.Dir = c.root
 	if info, err := os.Stat(c.root); err != nil || !info.IsDir() {
 		cmd.Dir = "/"

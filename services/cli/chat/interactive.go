@@ -108,11 +108,15 @@ func (c *chat) startLine(notes []string) proto.ChatStart {
 	if places, err := c.Places(c.cfg, false); err == nil && len(places) > 0 && places[0].Only {
 		socket = places[0].Socket
 	}
+	named := ""
+	if c.Named() {
+		named = c.cfg.File
+	}
 	req := c.req
 	req.NoSave = c.NoSave
 	o := c.cfg.Chat
 	return proto.ChatStart{
-		Type: proto.TypeChatStart, Version: rpc.Version, Zino: self, Socket: socket, Base: base, Root: c.req.Root, RootGiven: c.RootSet,
+		Type: proto.TypeChatStart, Version: rpc.Version, Zino: self, Config: named, Socket: socket, Base: base, Root: c.req.Root, RootGiven: c.RootSet,
 		SessionID: c.Session, Latest: c.Latest, OnHangup: c.OnHangup, Mode: c.Mode, Command: programName(), Options: strings.Join(c.resumeOptions(), ""), Request: req, NoModel: c.noModel(), Notes: notes,
 		Chat: proto.ChatOptions{
 			PreviewLines: o.PreviewLines, Reasoning: o.Reasoning, Width: o.Width, WidthMethod: o.WidthMethod,

@@ -1,0 +1,48 @@
+package chat
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"zino/pkg/zinotest"
+	"zino/proto"
+)
+
+func TestSkillLines(t *testing.T) {
+	const task = `{"type":"function","function":{"name":"task","description":"Hands a request to a skill.","parameters":{"properties":{"skill":{` +
+		`"description":"The skill.\nagent: knows nothing but the request. It reads.\ndisk: Disk space: how full it is.\nIt changes nothing.","enum":["agent","disk","bare"]}}}}}`
+	for _, test := range []struct {
+		name, functions string
+		want            []string
+	}{
+		{"skills", `[{"function":{"name":"bash","description":"runs"}},` + task + `]`, []string{
+			"  agent  knows nothing but the request", "  disk   Disk space: how full it is", "  bare",
+		}},
+		{"no task", `[{"function":{"name":"bash","description":"runs"}}]`, nil},
+		{"tools as text", "bash: runs", nil},
+	} {
+		if got := skillLines(test.functions); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// TestRunZino checks that runs of zino get the socket and the configuration of this chat.
+func TestRunZino(t *testing.T) {
+	program := filepath.Join(zinotest.Dir(t), "zino")
+	zinotest.Must(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"$@\"\n"), 0o755))
+	for config, want := range map[string]string{
+		"":             "--socket /run/d.sock usage",
+		"/srv/my.toml": "--socket /run/d.sock --config /srv/my.toml usage",
+	} {
+		x := newTestChat(t, func(start *proto.ChatStart) { start.Zino, start.Socket, start.Config = program, "/run/d.sock", config })
+		out, err := x.runZino(context.Background(), "usage")
+		if strings.TrimSpace(out) != want || err != nil {
+			t.Errorf("%q, %v, want %q", out, err, want)
+		}
+	}
+}
