@@ -153,7 +153,7 @@ func TestChatTurns(t *testing.T) {
 			} {
 				turn.Send(fmt.Sprintf(`{"type":"assistant_delta","text":%q}`, piece))
 			}
-			check("chat-05", sees("/show 4\n", "empty li"))
+			check("chat-05", sees("ref/spec).\n", "empty li"))
 			if !spoken {
 				checkStyles(t, s, v.env != "NO_COLOR=1", "\x1b[1m> why does the test fail?", "\x1b[2m")
 			}

@@ -125,16 +125,21 @@ func (p *program) signal(s os.Signal) {
 // the shell has the terminal then. It returns when this process goes on. SIGTSTP cannot stop
 // it: os/signal does not restore its default action.
 func (p *program) stop() {
+	// The SIGTSTP that has stopped the program may have reached this process as well, also
+	// if os/signal has not delivered it yet: it must not stop the process a second time.
+	signal.Stop(p.stops)
+	select {
+	case <-p.stops:
+	default:
+	}
+	signal.Ignore(syscall.SIGTSTP)
+	defer signal.Notify(p.stops, syscall.SIGTSTP)
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
 	syscall.Kill(0, syscall.SIGTSTP)
 	syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 	<-continued
-	select {
-	case <-p.stops: // what has led to this stop
-	default:
-	}
 	p.signal(syscall.SIGCONT) // the shell may have continued this process alone
 }
 
