@@ -394,11 +394,9 @@ func TestChatOldDaemon(t *testing.T) {
 	next := d.Turn()
 	zinotest.Equal(t, "the queued message", next.Request.String("message"), "and this")
 	zinotest.Equal(t, "its session", next.Request.String("session_id"), turn.Request.String("session_id"))
-	next.Answer("And that.")
-	next.End("done")
-	s.Eventually("the end of the turn", func(text string) bool {
-		return strings.Contains(text, "And that.") && !strings.Contains(text, "Esc stops")
-	})
+	s.Tmux("send-keys", "Escape")
+	zinotest.Receive(t, "the cancellation", next.Gone)
+	s.Shows("Interrupted.", `claude`)
 	leave(s)
 }
 

@@ -334,9 +334,15 @@ func (c *chat) stop(status int) {
 	}
 }
 
-// leave ends the chat. A turn of this chat is canceled, also one that is about to begin.
+// leave ends the chat. A turn of this chat is canceled, also one that is about to begin; one
+// that was started elsewhere is only left.
 func (c *chat) leave(status int) {
 	c.stop(status)
+	if t := c.turn; t != nil && t.elsewhere && !t.canceled {
+		c.flush(t)
+		t.cancel()
+		c.turn = nil
+	}
 	c.cancelTurn()
 	limit := time.After(cancelLimit)
 	for t := c.turn; t != nil && t == c.turn && t.id == "" && !c.isPlain(); {
@@ -352,7 +358,7 @@ func (c *chat) leave(status int) {
 // hangup ends the chat because its terminal is gone. The turn goes on if the daemon
 // does.
 func (c *chat) hangup() {
-	if c.turn != nil && c.persists() && c.start.OnHangup != "stop" {
+	if t := c.turn; t != nil && c.persists() && (t.elsewhere || c.start.OnHangup != "stop") {
 		c.stop(0)
 		return
 	}

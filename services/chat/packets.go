@@ -32,6 +32,9 @@ func (c *chat) packet(p packet) {
 		return
 	}
 	t.lost, t.changed = false, c.now()
+	if t.id == "" && !c.isPlain() {
+		decode(p, func(m turnOf) { c.identifyTurn(t, m.Turn) })
+	}
 	switch p.typ {
 	case proto.TypeUserMessage:
 		decode(p, func(m proto.UserMessage) { c.userMessage(t, m) })
@@ -76,6 +79,18 @@ func (c *chat) packet(p packet) {
 				c.ended(e)
 			}
 		})
+	}
+}
+
+// turnOf is the turn of a packet.
+type turnOf struct {
+	Turn string `json:"turn,omitzero"`
+}
+
+// identifyTurn learns which turn is followed, if the session's open one was asked for.
+func (c *chat) identifyTurn(t *turn, id string) {
+	if t.id = id; id != "" && t.canceled {
+		c.cancelTurn()
 	}
 }
 

@@ -109,11 +109,15 @@ func (c *chat) said(q *queued, t *turn, said proto.Said, err error) {
 	case err == nil:
 		q.say, q.mode, q.turn = said.Say, said.Mode, said.Turn
 		switch {
-		case slices.Contains(t.returned, q.say):
+		case slices.Contains(t.returned, q.say) || t.over && q.joins(t):
 			c.dequeue(q)
-			c.returnToEditor([]*queued{q})
+			if !q.withdrawn {
+				c.returnToEditor([]*queued{q})
+			}
 		case q.withdrawn:
 			c.withdraw(q)
+		case t.moved:
+			c.moved(t)
 		default:
 			c.next()
 		}
@@ -223,11 +227,16 @@ func (c *chat) returnToEditor(list []*queued) {
 	}
 }
 
-// settle decides what becomes of the messages that wait when the turn t has ended. After a
-// failure those that were not delivered go back into the editor: returned are those that
-// the daemon had, of this chat and of others.
+// joins reports whether the message was to join an inference of the turn t.
+func (q *queued) joins(t *turn) bool {
+	return q.say != "" && q.mode == proto.ViaSteer && q.turn == t.id
+}
+
+// settle decides what becomes of the messages that wait when the turn t has ended. Those
+// that it has not consumed go back into the editor, after a failure also those that wait
+// here: returned are those that the daemon had, of this chat and of others.
 func (c *chat) settle(t *turn, failed bool, returned []proto.Say) {
-	t.failed = failed
+	t.over, t.failed = true, failed
 	for _, say := range returned {
 		t.returned = append(t.returned, say.Say)
 	}
@@ -236,10 +245,10 @@ func (c *chat) settle(t *turn, failed bool, returned []proto.Say) {
 		switch {
 		case q.sending: // the answer decides
 			rest = append(rest, q)
-		case q.withdrawn || q.say != "" && q.turn == t.id && !slices.Contains(t.returned, q.say):
-			// it is in the editor, or was delivered
-		case slices.Contains(t.returned, q.say) || failed && q.say == "":
+		case q.withdrawn: // it is in the editor
+		case slices.Contains(t.returned, q.say) || failed && q.say == "" || q.joins(t):
 			back = append(back, q)
+		case q.say != "" && q.turn == t.id: // it was the turn
 		default:
 			rest = append(rest, q)
 		}
@@ -252,6 +261,7 @@ func (c *chat) settle(t *turn, failed bool, returned []proto.Say) {
 // moved notes that a turn goes on in another session: what was to join it is part of its
 // first message there, and what was queued behind it is queued there.
 func (c *chat) moved(t *turn) {
+	t.moved = true
 	for _, q := range slices.Clone(c.queued) {
 		switch {
 		case q.say == "" || q.turn != t.id && q.mode == proto.ViaSteer:

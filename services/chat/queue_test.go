@@ -52,6 +52,8 @@ func (x *queueTest) step(step string) {
 			says = append(says, fmt.Sprintf(`{"say":"s-%s","text":%q}`, name, name))
 		}
 		x.send(fmt.Sprintf(`{"type":"turn_ended","turn":%q,"state":"interrupted","reason":"canceled","returned":[%s]}`, x.turn.id, strings.Join(says, ",")))
+	case "moves": // the turn goes on in another session
+		x.send(`{"type":"continued","session_id":"s-2","turn":"t-9"}`)
 	case "edit":
 		x.editor.Set(name)
 	default:
@@ -80,6 +82,11 @@ func TestQueue(t *testing.T) {
 		{"the turn was interrupted, its end comes later", "steer a; fails a not_found; interrupted", "a", "", ""},
 		{"returned", "steer a; queue b; said a steer t-1; said b queue t-2; interrupted a b", "a\n\nb", "", ""},
 		{"returned before the answer", "steer a; interrupted a; said a steer t-1", "a", "", ""},
+		{"not consumed", "steer a; said a steer t-1; done", "a", "", ""},
+		{"not consumed, the answer comes later", "steer a; done; said a steer t-1", "a", "", ""},
+		{"not consumed, in front of a queued one", "steer a; queue b; said a steer t-1; said b queue t-2; done", "a", "then: b", "t-2"},
+		{"the turn goes on in another session", "steer a; said a steer t-1; moves; done", "", "", ""},
+		{"the turn goes on in another session before the answer", "steer a; moves; said a steer t-1; done", "", "", ""},
 		{"returned in front of what is typed", "steer a; said a steer t-1; edit x; interrupted a", "a\n\nx", "", ""},
 		{"what another terminal made is not returned", "steer a; said a steer t-1; interrupted other a", "a", "", ""},
 		{"another terminal's message", "steer a; other x; said a steer t-1; interrupted a", "a", "", ""},
@@ -94,6 +101,7 @@ func TestQueue(t *testing.T) {
 		{"taken back on its way, too late", "steer a; up; delivered a steer; said a steer t-1; done", "", "", ""},
 		{"taken back too late and changed", "steer a; said a steer t-1; up; edit ab; delivered a steer; done", "ab", "", ""},
 		{"taken back and returned", "steer a; said a steer t-1; up; interrupted a", "a", "", ""},
+		{"taken back on its way and returned", "steer a; up; interrupted a; said a steer t-1", "a", "", ""},
 		{"the newest one is taken back", "steer a; queue b; up", "b", "next: a", "t-1"},
 		{"several in order", "queue a; queue b; said b queue t-3; said a queue t-2; done", "", "then: a then: b", "t-2"},
 		{"a local one behind one of the daemon", "queue a; said a queue t-2; queue b; fails b busy; done; delivered a queue; done", "", "", "b"},

@@ -17,6 +17,7 @@ const (
 
 // lastTurns are the last turns of a session's log.
 type lastTurns struct {
+	open    string        // a turn that is left out: it is followed
 	turns   [][]proto.Raw // their events
 	earlier int           // messages before them
 	counts  []int
@@ -26,6 +27,10 @@ type lastTurns struct {
 func (l *lastTurns) add(event proto.Raw) {
 	typ, err := wire.ReplyType(event)
 	if err != nil {
+		return
+	}
+	var of turnOf
+	if l.open != "" && wire.DecodeReply(event, &of) == nil && of.Turn == l.open {
 		return
 	}
 	message := typ == proto.TypeMessage
@@ -52,8 +57,9 @@ func (l *lastTurns) add(event proto.Raw) {
 	}
 }
 
-// readLast reads the last turns of a session, page by page.
-func (c *chat) readLast(session string) (l lastTurns, err error) {
+// readLast reads the last turns of a session, page by page, without the open one.
+func (c *chat) readLast(session, open string) (l lastTurns, err error) {
+	l.open = open
 	for from := int64(0); ; {
 		page, err := forwarded(c.ctx, c, "mem", proto.MemReadSession, proto.ReadSession{SessionID: session, From: from})
 		if err != nil {

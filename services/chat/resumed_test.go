@@ -15,10 +15,11 @@ func TestResumedHistory(t *testing.T) {
 	message := func(role, via, text string) string {
 		return fmt.Sprintf(`{"type":"message","role":%q,"via":%q,"text":%q}`, role, via, text)
 	}
+	open := ""
 	show := func(events ...string) string {
 		x := newTestChat(t)
 		x.turn = nil
-		var l lastTurns
+		l := lastTurns{open: open}
 		for _, e := range events {
 			l.add(proto.Raw(e))
 		}
@@ -33,6 +34,9 @@ func TestResumedHistory(t *testing.T) {
 	}
 	want := "── 4 earlier messages · /show history ──\n\n> look\n\nLet me look.\n\n✓ read  x  2 lines  0.01s\n\nDone.\n\n> and?\n\nInterrupted.\n"
 	zinotest.Equal(t, "the history", show(events...), want)
+	open = "t-9"
+	follows := []string{`{"type":"message","role":"user","text":"go on","turn":"t-9"}`, `{"type":"message","role":"assistant","text":"So far.","turn":"t-9","step":1}`}
+	zinotest.Equal(t, "the history before an open turn", show(append(events, follows...)...), want)
 	zinotest.Equal(t, "no history", show(`{"type":"meta"}`), "")
 	long := show(message("user", "", "count"), message("assistant", "", strings.Repeat("line\n\n", 60)))
 	if n := strings.Count(long, "\n"); n > resumedLines || n < resumedLines-1 || !strings.HasPrefix(long, "── more above · /show history ──\n\nline\n") {

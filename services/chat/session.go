@@ -73,31 +73,38 @@ func (c *chat) openSession(s proto.SessionSummary) {
 	if s.CostUSD != nil {
 		c.usage.dollars, c.usage.known = *s.CostUSD, true
 	}
+	lists := c.can(proto.DaemonTurns.Type)
 	go func() {
-		last, err := c.readLast(s.SessionID)
+		var open proto.TurnInfo
+		if lists {
+			open = c.openTurnOf(s.SessionID)
+		}
+		last, err := c.readLast(s.SessionID, open.Turn)
 		c.after(func() {
 			if err != nil {
 				c.fail(errorOf(err))
-				c.begun()
-				return
+			} else {
+				c.showLast(last)
 			}
-			c.showLast(last)
+			if open.Turn != "" && c.turn == nil && c.session == s.SessionID {
+				c.followOpen(open, true)
+			}
 			c.begun()
-			c.joinOpenTurn()
+			c.handAll()
 		})
 	}()
 }
 
-// joinOpenTurn follows a turn that is under way on the session.
-func (c *chat) joinOpenTurn() {
-	if !c.can(proto.DaemonTurns.Type) || c.turn != nil {
-		return
+// openTurnOf returns the turn that is under way on a session; without an id there is none.
+func (c *chat) openTurnOf(session string) (open proto.TurnInfo) {
+	list, err := rpc.Call(c.ctx, c.client, proto.DaemonTurns, proto.ListTurns{SessionID: session})
+	if err != nil {
+		return open // the session is shown as far as it goes
 	}
-	session := c.session
-	call(c, proto.DaemonTurns, proto.ListTurns{SessionID: session}, func(list proto.TurnList, err error) {
-		if err != nil || len(list.Turns) == 0 || c.turn != nil || c.session != session {
-			return
+	for _, t := range list.Turns { // the last one that is queued is the first to begin
+		if open = t; t.State != proto.TurnQueued {
+			break
 		}
-		c.followOpen(list.Turns[0], true)
-	})
+	}
+	return open
 }

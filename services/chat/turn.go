@@ -21,7 +21,7 @@ type turn struct {
 	cancel      context.CancelFunc
 	began       time.Time
 	changed     time.Time // of the last packet that changed what it does
-	elsewhere   bool      // it was started by another client
+	elsewhere   bool      // it was started by another client, or before this chat
 
 	stream    *markdown.Stream // the text of the inference
 	received  strings.Builder  // of it, for assistant_final
@@ -35,7 +35,9 @@ type turn struct {
 	lost      bool        // the connection is being made again
 	todo      todo
 	replay    bool     // packets are from the log
+	over      bool     // it has ended here
 	failed    bool     // it has ended without success
+	moved     bool     // it goes on in another session
 	returned  []string // says that were not delivered
 }
 
@@ -160,7 +162,7 @@ func (c *chat) ask(ctx context.Context, t *turn, req gatedChat) {
 	})
 }
 
-// cancelTurn interrupts the turn of this chat.
+// cancelTurn interrupts the turn that is shown.
 func (c *chat) cancelTurn() {
 	t := c.turn
 	if t == nil {
@@ -173,7 +175,7 @@ func (c *chat) cancelTurn() {
 	switch {
 	case t.id == "" && c.isPlain():
 		t.cancel()
-	case t.id != "" && !t.elsewhere:
+	case t.id != "":
 		req := proto.TurnCancel{SessionID: t.session, Turn: t.id}
 		if c.exit != nil { // nobody waits for the answer in the loop
 			ctx, cancel := context.WithTimeout(context.Background(), cancelLimit)

@@ -224,6 +224,18 @@ func TestQueuedMessagesReturn(t *testing.T) {
 	}
 }
 
+// TestOpenTurnOfSession checks that a turn that is followed without its id can be stopped.
+func TestOpenTurnOfSession(t *testing.T) {
+	x := newTestChat(t)
+	x.methods = map[string]bool{proto.DaemonTurnStart.Type: true}
+	x.turn.id = ""
+	x.cancelTurn()
+	zinotest.Equal(t, "requests before the id is known", len(x.early), 0)
+	x.send(`{"type":"assistant_delta","turn":"t-5","text":"so"}`, `{"type":"assistant_delta","turn":"t-5","text":" on"}`)
+	zinotest.Equal(t, "the turn", x.turn.id, "t-5")
+	zinotest.Equal(t, "requests", len(x.early), 1)
+}
+
 // packetExamples has a packet of each type.
 var packetExamples = append(call3("bash", `{"command":"x"}`, meanDiff+`,"ok":true,"duration_ms":1,"result":{"ok":true,"data":{"stdout":"a\nb","stderr":"c","exit_code":1}}`),
 	`{"type":"user_message","turn":"t-1","text":"hi","via":"steer","say":"s-1","next":530}`, `{"type":"user_message","text":"[job j-k3v9q2mx ended: exit 0]","via":"job"}`,

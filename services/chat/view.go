@@ -177,9 +177,6 @@ func (c *chat) activity(t *turn, width int) string {
 	case !t.thinking.IsZero():
 		what, hint = "Thinking "+c.since(t, t.thinking), ""
 	}
-	if t.elsewhere {
-		hint = ""
-	}
 	if t.todo.active != "" {
 		what += " · " + t.todo.active
 	}

@@ -88,7 +88,7 @@ func New(t testing.TB) *Daemon {
 		if mode == "" {
 			mode = proto.ViaSteer
 		}
-		return object("type", "said", "session_id", r.String("session_id"), "turn", "t-1", "say", "s-1", "mode", mode, "position", 1)
+		return object("type", "said", "session_id", r.String("session_id"), "turn", r.String("turn"), "say", "s-1", "mode", mode, "position", 1)
 	})
 	d.add("turn_cancel", func(r Request) string {
 		return object("type", "turn", "session_id", r.String("session_id"), "turn", r.String("turn"), "state", "interrupted")
@@ -368,7 +368,7 @@ func (d *Daemon) forward(r Request) string {
 	case "mem.list_sessions":
 		return `{"type":"session_list","sessions":[]}`
 	case "mem.read_session":
-		return `{"type":"session","events":[]}`
+		return `{"type":"session_events","events":[]}`
 	}
 	return Error(proto.CodeUnavailable, "the fake daemon has no "+asked.Type)
 }
