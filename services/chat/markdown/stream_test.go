@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"html"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/services/chat/screen"
 )
 
@@ -122,19 +122,35 @@ func TestLongTableIsPrintedAsItIs(t *testing.T) {
 	}
 }
 
-// specExamples returns the examples of CommonMark's specification that come with
-// goldmark, as Markdown and HTML.
-func specExamples(t *testing.T) (list []struct{ Markdown, HTML string }) {
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/yuin/goldmark").Output()
+// example is a text in Markdown and its HTML.
+type example struct{ Markdown, HTML string }
+
+// examples returns those of CommonMark's specification, and those of GitHub's tables,
+// strikethrough, task lists and autolinks, which come with goldmark.
+func examples(t *testing.T) (list []example) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/yuin/goldmark").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "_test/spec.json"))
-	if err != nil {
+	dir := strings.TrimSpace(string(out))
+	if err := json.Unmarshal([]byte(zinotest.Read(t, filepath.Join(dir, "_test/spec.json"))), &list); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(data, &list); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"table", "strikethrough", "tasklist", "linkify"} {
+		before := len(list)
+		for part := range strings.SplitSeq(zinotest.Read(t, filepath.Join(dir, "extension/_test", name+".txt")), "//= = = = = = = = = = = = = = = = = = = = = = = =//\n") {
+			fields := strings.Split(part, "//- - - - - - - - -//\n") // number, Markdown, HTML
+			if len(fields) != 3 {
+				continue
+			}
+			if strings.Contains(fields[0], `"enableEscape": true`) {
+				fields[1] = strings.ReplaceAll(fields[1], `\t`, "\t")
+			}
+			list = append(list, example{fields[1], fields[2]})
+		}
+		if len(list) == before {
+			t.Fatalf("goldmark has no examples of %s", name)
+		}
 	}
 	return list
 }
@@ -144,8 +160,8 @@ var (
 	words = regexp.MustCompile(`\pL[\pL\pN]+`)
 )
 
-func TestSpecificationLosesNoText(t *testing.T) {
-	for _, e := range specExamples(t) {
+func TestExamplesLoseNoText(t *testing.T) {
+	for _, e := range examples(t) {
 		got := plain(printed(80, e.Markdown))
 		squeezed := strings.NewReplacer("\n", "", " ", "", "│", "").Replace(got)
 		for _, word := range words.FindAllString(html.UnescapeString(tags.ReplaceAllString(e.HTML, " ")), -1) {
@@ -159,7 +175,7 @@ func TestSpecificationLosesNoText(t *testing.T) {
 
 func TestSplitsGiveTheSamePrint(t *testing.T) {
 	texts := []string{strings.Repeat("# A\n\ntext *b*\n\n1. x\n1. y\n\n   z\n\n```go\nfunc f() {}\n```\n\n|a|b|\n|-|-|\n|1|2|\n\n> q\n> - r\n\n", 3)}
-	for _, e := range specExamples(t) {
+	for _, e := range examples(t) {
 		texts = append(texts, e.Markdown)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
