@@ -60,6 +60,17 @@ func (w Widths) Cluster(s string) (string, int) {
 	return ansi.FirstGraphemeCluster(s, w.method)
 }
 
+// first returns the grapheme cluster or the escape sequence that s begins with, and its
+// width. The decoder of sequences takes ASCII for clusters of their own, also the digit of
+// a keycap.
+func (w Widths) first(s string) (string, int) {
+	if s[0] >= ' ' && s[0] != 0x7f {
+		return w.Cluster(s)
+	}
+	_, cells, n, _ := w.method.DecodeSequenceInString(s, 0, nil)
+	return s[:n], cells
+}
+
 // Wrap breaks a text into lines of at most n cells: at blanks, and between wide characters,
 // which are written without blanks; a longer word is broken anywhere. Each line carries its
 // own styles.
@@ -82,10 +93,9 @@ func (w Widths) Wrap(s string, n int) (lines []string) {
 		line.Reset()
 		lineCells = 0
 	}
-	var state byte
 	for s != "" {
-		seq, cells, size, next := w.method.DecodeSequenceInString(s, state, nil)
-		s, state = s[size:], next
+		seq, cells := w.first(s)
+		s = s[len(seq):]
 		switch {
 		case seq == "\n":
 			flushWord()
@@ -203,16 +213,15 @@ func (w Widths) settled(row string) string {
 		return row
 	}
 	var b strings.Builder
-	var state byte
 	column := 0
 	for row != "" {
-		seq, width, n, next := w.method.DecodeSequenceInString(row, state, nil)
+		seq, width := w.first(row)
 		b.WriteString(seq)
 		column += width
 		if strings.ContainsFunc(seq, disputed) {
 			b.WriteString("\x1b[" + strconv.Itoa(column+1) + "G")
 		}
-		row, state = row[n:], next
+		row = row[len(seq):]
 	}
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ func TestWrap(t *testing.T) {
 		{"use --flag now", 10, []string{"use --flag", "now"}},
 		{"a\nb", 5, []string{"a", "b"}},
 		{"", 5, []string{""}},
+		{"ab 1\ufe0f\u20e3 c", 4, []string{"ab", "1\ufe0f\u20e3 c"}},
 		{"\x1b]8;;u\x1b\\one \x1b[1mtwo\x1b[m\x1b]8;;\x1b\\ x", 4, []string{"\x1b]8;;u\x1b\\one\x1b]8;;\x1b\\", "\x1b]8;;u\x1b\\\x1b[1mtwo\x1b[m\x1b]8;;\x1b\\", "x"}},
 		{"\x1b[1mone two\x1b[m x", 4, []string{"\x1b[1mone\x1b[m", "\x1b[1mtwo\x1b[m", "x"}},
 	} {
@@ -53,4 +55,16 @@ func FuzzWrap(f *testing.F) {
 			t.Fatalf("%q became %q", s, lines)
 		}
 	})
+}
+
+// TestSettled checks that what stands behind a cluster of disputed width gets the column
+// that Of has for it.
+func TestSettled(t *testing.T) {
+	w := NewWidths(false)
+	for _, cluster := range []string{"1\ufe0f\u20e3", "\u2764\ufe0f", "\U0001f468\u200d\U0001f469", "\U0001f1e9\U0001f1ea"} {
+		row := "\x1b[1ma\x1b[m" + cluster
+		if got, want := w.settled(row+"b"), fmt.Sprintf("%s\x1b[%dGb", row, w.Of(row)+1); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
