@@ -34,13 +34,14 @@ const (
 
 // chat is a run of zino-chat.
 type chat struct {
-	start    proto.ChatStart
-	request  proto.Chat // what all messages have in common
-	client   *rpc.Client
-	methods  map[string]bool // of the daemon; nil: not known yet
-	early    []func()        // requests that were made before it could be reached
-	version  string          // of the daemon
-	lifetime string          // of the daemon's constellation
+	start         proto.ChatStart
+	request       proto.Chat // what all messages have in common
+	client        *rpc.Client
+	methods       map[string]bool // of the daemon; nil: not known yet
+	early         []func()        // requests that were made before it could be reached
+	version       string          // of the daemon
+	lifetime      string          // of the daemon's constellation
+	lifetimeNoted bool            // noteLifetime has printed its line
 
 	terminal *screen.Terminal
 	screen   *screen.Screen

@@ -68,7 +68,16 @@ func (c *chat) send(s string) {
 // echo prints the user's message.
 func (c *chat) echo(m message) {
 	c.unfolded.restart()
+	c.noteLifetime()
 	c.print(kindUser, c.quote(m.draft.Shown(), m.files())...)
+}
+
+// noteLifetime prints, above the first message, that turns end with this chat.
+func (c *chat) noteLifetime() {
+	if c.lifetime == proto.LifetimePrivate && !c.noSave && !c.lifetimeNoted {
+		c.lifetimeNoted = true
+		c.say("This chat ends with the terminal; zino up keeps turns running.")
+	}
 }
 
 // openTurn makes t the open turn.
