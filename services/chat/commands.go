@@ -199,11 +199,10 @@ func distance(a, b string) int {
 
 func (c *chat) detach(string) {
 	switch {
-	case c.turn == nil:
-		c.stop(0)
-	case c.persists():
+	case c.turn == nil, c.persists():
 		c.stop(0)
 	default:
+		c.say("The services of this chat end with it: the turn was stopped. With zino up or the units it goes on.")
 		c.leave(0)
 	}
 }

@@ -143,6 +143,8 @@ func (c *chat) replayEvent(t *turn, event proto.Raw) {
 		decode(p, func(r proto.LogToolResult) {
 			c.finished(t, proto.ToolFinished{ID: r.ToolUseID, Name: r.Name, OK: r.OK, Result: r.Output, DurationMS: r.DurationMS, Diff: r.Diff})
 		})
+	case proto.TypeUsage: // what it has cost is known already
+		decode(p, func(u proto.InferenceUsage) { c.lastUsed(u) })
 	case proto.TypeTodo:
 		decode(p, func(l proto.Todo) { t.todo.items = l.Items }) // the last one is printed at the end of the turn
 	case proto.TypeInterrupted:

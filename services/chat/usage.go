@@ -24,14 +24,19 @@ const fullAt = 80
 // used counts an inference.
 func (c *chat) used(i proto.InferenceUsage) {
 	c.usage.add(i.InputTokens+i.OutputTokens, i.CostUSD)
-	c.usage.last = i.InputTokens + i.OutputTokens
-	if i.ContextWindow > 0 {
-		c.windows[cmp.Or(i.Model, c.model)] = int64(i.ContextWindow)
-	}
+	c.lastUsed(i)
 	if c.turn != nil && c.turn == c.changedIn { // the next turn has another model
 		return
 	}
 	c.provider, c.model = cmp.Or(i.Provider, c.provider), cmp.Or(i.Model, c.model)
+}
+
+// lastUsed notes how full the context is after an inference.
+func (c *chat) lastUsed(i proto.InferenceUsage) {
+	c.usage.last = i.InputTokens + i.OutputTokens
+	if i.ContextWindow > 0 {
+		c.windows[cmp.Or(i.Model, c.model)] = int64(i.ContextWindow)
+	}
 }
 
 // add adds tokens and their cost.
