@@ -39,8 +39,10 @@ func TestPrint(t *testing.T) {
 		{"link equal to its text", "[http://h](http://h)\n", "{@http://h}http://h{@}\n"},
 		{"link without text", "[](http://h)\n", "{@http://h}{@}http://h\n"},
 		{"link with styles", "[**b** `c`](http://h)\n", "{@http://h}{1}b{} {36}c{}{@} (http://h)\n"},
-		{"link over two lines", "> [" + nine + "](http://h)\n",
-			"│ {@http://h}word word word word word word word{@}\n│ {@http://h}word word{@} (http://h)\n"},
+		{
+			"link over two lines", "> [" + nine + "](http://h)\n",
+			"│ {@http://h}word word word word word word word{@}\n│ {@http://h}word word{@} (http://h)\n",
+		},
 		{"autolinks", "<http://h> <a@b.c> http://h\n", "{@http://h}http://h{@} {@mailto:a@b.c}a@b.c{@} http://h\n"},
 		{"schemes of links", "[f](file:///a) [M](MAILTO:a@b.c)\n", "{@file:///a}f{@} (file:///a) {@MAILTO:a@b.c}M{@} (MAILTO:a@b.c)\n"},
 		{"schemes that are no links", "[j](javascript:f) <javascript:f> [d](data:x) [r](a.md)\n", "j (javascript:f) javascript:f d (data:x)\nr (a.md)\n"},
@@ -59,16 +61,24 @@ func TestPrint(t *testing.T) {
 		{"quoted code", "> " + strings.ReplaceAll(strings.TrimSpace(fenced("", "x\n")), "\n", "\n> ") + "\n", "│   x\n"},
 		{"rule", "***\n", strings.Repeat("─", 40) + "\n"},
 
-		{"aligned table", "|l|c|r|\n|:-|:-:|-:|\n|left|centre|right|\n|`x\\|y`|é|\\||\n",
-			"{1}l{}    │   {1}c{}    │     {1}r{}\n─────┼────────┼──────\nleft │ centre │ right\n{36}x|y{}  │   é    │     |\n"},
+		{
+			"aligned table", "|l|c|r|\n|:-|:-:|-:|\n|left|centre|right|\n|`x\\|y`|é|\\||\n",
+			"{1}l{}    │   {1}c{}    │     {1}r{}\n─────┼────────┼──────\nleft │ centre │ right\n{36}x|y{}  │   é    │     |\n",
+		},
 		{"table of missing and extra cells", "|a|b|\n|-|-|\n|1|\n|1|2|3|\n", "{1}a{} │ {1}b{}\n──┼──\n1 │\n1 │ 2\n"},
 		{"table without rows", "a|b\n-|-\n", "{1}a{} │ {1}b{}\n──┼──\n"},
-		{"shrunk table", "|name|remark|\n|-|-:|\n|x|" + nine + "|\n",
-			"{1}name{} │                            {1}remark{}\n─────┼──────────────────────────────────\nx    │     word word word word word word\n     │                    word word word\n"},
-		{"link in a shrunk table", "|a|b|\n|-|-|\n|[" + nine + "](http://h)|x|\n",
-			"{1}a{}                                    │ {1}b{}\n─────────────────────────────────────┼──\n{@http://h}word word word word word word word{@}   │ x\n{@http://h}word word{@} (http://h)                 │\n"},
-		{"table that is too wide", "|a|b|c|d|\n|-|-|-|-|\n" + strings.Repeat("|"+strings.Repeat("123456789|", 4)+"\n", 2) + "|1|\n",
-			"{1}a{}: 123456789\n{1}b{}: 123456789\n{1}c{}: 123456789\n{1}d{}: 123456789\n\n{1}a{}: 123456789\n{1}b{}: 123456789\n{1}c{}: 123456789\n{1}d{}: 123456789\n\n{1}a{}: 1\n{1}b{}:\n{1}c{}:\n{1}d{}:\n"},
+		{
+			"shrunk table", "|name|remark|\n|-|-:|\n|x|" + nine + "|\n",
+			"{1}name{} │                            {1}remark{}\n─────┼──────────────────────────────────\nx    │     word word word word word word\n     │                    word word word\n",
+		},
+		{
+			"link in a shrunk table", "|a|b|\n|-|-|\n|[" + nine + "](http://h)|x|\n",
+			"{1}a{}                                    │ {1}b{}\n─────────────────────────────────────┼──\n{@http://h}word word word word word word word{@}   │ x\n{@http://h}word word{@} (http://h)                 │\n",
+		},
+		{
+			"table that is too wide", "|a|b|c|d|\n|-|-|-|-|\n" + strings.Repeat("|"+strings.Repeat("123456789|", 4)+"\n", 2) + "|1|\n",
+			"{1}a{}: 123456789\n{1}b{}: 123456789\n{1}c{}: 123456789\n{1}d{}: 123456789\n\n{1}a{}: 123456789\n{1}b{}: 123456789\n{1}c{}: 123456789\n{1}d{}: 123456789\n\n{1}a{}: 1\n{1}b{}:\n{1}c{}:\n{1}d{}:\n",
+		},
 		{"table behind a paragraph", "text\n|a|\n|-|\n|1|\n", "text\n\n{1}a{}\n─\n1\n"},
 
 		{"raw HTML", "a <b class=\"x\">c</b><br> <!-- d -->\n", "a <b class=\"x\">c</b><br> <!-- d -->\n"},
