@@ -34,21 +34,12 @@ const (
 
 // chat is a run of zino-chat.
 type chat struct {
-	start         proto.ChatStart
-	request       proto.Chat // what all messages have in common
-	client        *rpc.Client
-	methods       map[string]bool // of the daemon; nil: not known yet
-	early         []func()        // requests that were made before it could be reached
-	version       string          // of the daemon
-	lifetime      string          // of the daemon's constellation
-	lifetimeNoted bool            // noteLifetime has printed its line
-
-	terminal *screen.Terminal
-	screen   *screen.Screen
-	palette  screen.Palette
-	widths   screen.Widths
-	keys     *input.Reader
-	name     string // of the terminal, as it answered
+	start   proto.ChatStart
+	request proto.Chat // what all messages have in common
+	noSave  bool       // the sessions are removed when the chat ends
+	parent  *parent    // zino
+	root    string
+	exit    *int // the exit status, when the chat is to end
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -57,49 +48,82 @@ type chat struct {
 	results chan func()  // of requests to the daemon, run by the loop
 	tick    *time.Ticker // each second during a turn
 	now     func() time.Time
-	write   func(seq string) // sends a sequence to the terminal at once
-	still   bool             // nothing moves: NO_COLOR
 
-	ready     bool   // the daemon can be reached
-	session   string // the session's id; "": the first message makes one
-	title     string
-	root      string
-	model     string           // that answers, as far as is known
-	provider  string           // likewise
-	windows   map[string]int64 // context of models, in tokens, as far as is known
-	sandbox   string
-	usage     usage
-	turn      *turn     // the open turn; nil: none
-	queued    []*queued // messages that wait
+	daemonState
+	terminalState
+	sessionState
+	promptState
+	printState
+	commandState
+	mode modeState
+}
+
+// daemonState is what is known of the daemon.
+type daemonState struct {
+	client        *rpc.Client
+	ready         bool            // it can be reached
+	methods       map[string]bool // nil: not known yet
+	early         []func()        // requests that were made before it could be reached
+	version       string
+	lifetime      string // of its constellation
+	lifetimeNoted bool   // noteLifetime has printed its line
+}
+
+// terminalState is the terminal and what is known of it.
+type terminalState struct {
+	terminal *screen.Terminal
+	screen   *screen.Screen
+	palette  screen.Palette
+	widths   screen.Widths
+	keys     *input.Reader
+	write    func(seq string) // sends a sequence to the terminal at once
+	still    bool             // nothing moves: NO_COLOR
+	name     string           // of the terminal, as it answered
+	entered  time.Time        // when the terminal was taken over
+	focused  bool
+	focusing bool     // the terminal reports its focus
+	program  *program // that has the terminal; nil: the chat has it
+}
+
+// sessionState is the session and its turn.
+type sessionState struct {
+	session  string // the session's id; "": the first message makes one
+	title    string
+	made     string           // the last session that this chat has made
+	model    string           // that answers, as far as is known
+	provider string           // likewise
+	windows  map[string]int64 // context of models, in tokens, as far as is known
+	sandbox  string
+	usage    usage
+	turn     *turn     // the open turn; nil: none
+	queued   []*queued // messages that wait
+	sent     message   // the last one
+	answer   string    // the last one
+}
+
+// promptState is the editor and what stands in its place or below it.
+type promptState struct {
 	editor    *input.Editor
 	past      past
 	search    *search
 	revision  *revision // the last message, which is edited again; nil: none
-	sent      message   // the last one
 	menu      *menu
 	picker    *picker
+	choice    *choice // nil: none
 	approvals approvals
-	mode      modeState
-	items     items
-	unfolded  unfolded
-	agents    string           // the notice about AGENTS.md that was printed last
-	printed   kind             // of what was printed last
-	held      *strings.Builder // finished text that is not printed yet; nil: it is printed
-	focused   bool
-	focusing  bool      // the terminal reports its focus
 	leaving   time.Time // the first Ctrl-C at an empty prompt
 	escaped   time.Time // the first Esc at an empty prompt
-	reason    string    // how reasoning is shown
 	prefixed  bool      // the last key was Ctrl-X
-	answer    string    // the last one
-	program   *program  // that has the terminal; nil: the chat has it
-	exit      *int      // the exit status, when the chat is to end
-	noSave    bool      // the sessions are removed when the chat ends
-	made      string    // the last session that this chat has made
-	parent    *parent   // zino
-	choice    *choice   // takes the place of the editor; nil: none
-	entered   time.Time // when the terminal was taken over
-	commandState
+}
+
+// printState is what was printed, as far as it is needed again.
+type printState struct {
+	items    items
+	unfolded unfolded
+	agents   string           // the notice about AGENTS.md that was printed last
+	printed  kind             // of what was printed last
+	held     *strings.Builder // finished text that is not printed yet; nil: it is printed
+	reason   string           // how reasoning is shown
 }
 
 // Run runs the chat and returns its exit status. The start line comes from zino.
@@ -160,7 +184,8 @@ func logCrashes(base string) error {
 }
 
 func newChat(start proto.ChatStart, p *parent) *chat {
-	c := &chat{start: start, parent: p, request: start.Request, noSave: start.Request.NoSave, root: start.Root, reason: start.Chat.Reasoning}
+	c := &chat{start: start, parent: p, request: start.Request, noSave: start.Request.NoSave, root: start.Root}
+	c.reason = start.Chat.Reasoning
 	c.request.NoSave = false // zino removes the sessions: the conversation is stored until then
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.terminal = screen.NewTerminal(os.Stdin, os.Stdout, start.Chat.Title)

@@ -64,7 +64,7 @@ func TestFollow(t *testing.T) {
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			c := &chat{client: &rpc.Client{Service: "daemon", Path: socket}, lifetime: test.lifetime, packets: make(chan packet)}
+			c := &chat{daemonState: daemonState{client: &rpc.Client{Service: "daemon", Path: socket}, lifetime: test.lifetime}, packets: make(chan packet)}
 			defer c.client.Close()
 			open := &turn{session: "s", id: "t-a"}
 			go c.follow(ctx, open, nil)

@@ -56,7 +56,7 @@ func TestContext(t *testing.T) {
 		{1_250_000, 0, "1.2M", false},
 		{0, 0, "", false},
 	} {
-		x := chat{windows: map[string]int64{}}
+		x := chat{sessionState: sessionState{windows: map[string]int64{}}}
 		x.used(usageOf(1_000_000, 0, 0.1))
 		x.used(proto.InferenceUsage{InputTokens: test.last, Model: "m", ContextWindow: int(test.window)})
 		x.usage.addAgent(proto.Usage{InputTokens: 77})
