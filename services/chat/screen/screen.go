@@ -25,6 +25,9 @@ const (
 	// frameTime is the shortest time between two frames. It leaves some of the
 	// frames of a second for keys.
 	frameTime = time.Second / 25
+	// typingTime is the same within a second of a key: a person who types needs more
+	// of them.
+	typingTime = time.Second / 10
 	// framesMax is how many frames are written in a second.
 	framesMax = 30
 	// settleTime is how long no frame is written after the size has changed: tmux
@@ -71,6 +74,7 @@ type Screen struct {
 	drawn         Region          // the present region; no rows: none
 	changed       bool            // done or the region differ from what is on the screen
 	urgent        bool            // the next frame shows a key that was pressed
+	typed         time.Time       // when the last key was pressed
 
 	asked, answered int // questions about the cursor's position, and answers
 	about           int // the question of the frame that drew the region
@@ -103,7 +107,7 @@ func (s *Screen) Print(text string) {
 func (s *Screen) Waiting() int { return s.done.Len() }
 
 // Urgent lets the next frame come as soon as the limit of frames allows: it shows a key.
-func (s *Screen) Urgent() { s.urgent = true }
+func (s *Screen) Urgent() { s.urgent, s.typed = true, s.now() }
 
 // Resized is called when the terminal's size has changed.
 func (s *Screen) Resized() { s.phase, s.deadline = settling, s.now().Add(settleTime) }
@@ -144,7 +148,11 @@ func (s *Screen) Update(region func(width, height int) Region) (wait time.Durati
 // pause returns how long the next frame has to wait.
 func (s *Screen) pause(now time.Time) time.Duration {
 	next := s.frames[(s.last+1)%framesMax].Add(time.Second) // after the oldest one
-	if regular := s.frames[s.last].Add(frameTime); !s.urgent && regular.After(next) {
+	interval := frameTime
+	if now.Sub(s.typed) < time.Second {
+		interval = typingTime
+	}
+	if regular := s.frames[s.last].Add(interval); !s.urgent && regular.After(next) {
 		next = regular
 	}
 	return next.Sub(now)

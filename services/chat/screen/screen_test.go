@@ -216,6 +216,19 @@ func TestFrames(t *testing.T) {
 	if wait := d.update(); wait != 0 {
 		t.Errorf("a key waits %v to be shown", wait)
 	}
+	for i := range 3000 { // 15 keys a second during a stream
+		d.clock = d.clock.Add(time.Millisecond)
+		d.print(1)
+		if i%66 == 0 {
+			d.Urgent()
+		}
+		if wait := d.update(); i%66 == 0 && wait != 0 {
+			t.Errorf("key %d waits %v to be shown", i/66, wait)
+		}
+		d.answer()
+	}
+	d.clock = d.clock.Add(time.Second)
+	d.update()
 	d.check(t)
 }
 

@@ -20,7 +20,7 @@ import (
 // The interactive chat: zino and zino-chat on a pseudo-terminal.
 
 // frame is part of the chat's frames with an empty editor.
-const frame = "> \r\n"
+const frame = ">\r\n"
 
 // benchChatStart measures the time from Enter in a shell to the first frame of zino,
 // and to the first line, which needs the services. The floor is a program that writes
@@ -211,7 +211,7 @@ func benchChatStream(b *bench) ([]line, error) {
 }
 
 // atRest begins a frame of a chat without a turn: a blank row stands above the editor.
-const atRest = "\x1b[?7l\r\n> "
+const atRest = "\x1b[?7l\r\n>"
 
 // theEnd is the last word of recipe.
 const theEnd = "crumbs."
