@@ -288,17 +288,29 @@ func TestChatApprovalNarrow(t *testing.T) {
 	turn.End("done")
 	s.Eventually("the end of the turn", func(text string) bool { return !strings.Contains(text, "Esc stops") })
 	leave(s)
-	s.Enter("clear; NO_COLOR=1 ZINO_SCREEN_READER=1 zino --socket " + d.Socket)
-	s.Shows("/help", `>`)
-	s.Enter("again")
-	turn = d.Turn()
-	turn.Live()
-	turn.Send(asks("5", "rm -rf build", deletes))
-	s.Shows(`4 deny`, `Answer:`)
-	zinotest.Contains(t, "the screen of a screen reader", s.Text(), "bash wants to run (deletes files),", "    rm -rf build\n", "1 once, 2 this session, 3 always \"rm")
-	turn.End("done")
-	s.Shows("Done.", `>`)
-	leave(s)
+	s.Tmux("resize-window", "-x", "80", "-y", "24")
+	for name, variable := range map[string]string{"nocolor": "NO_COLOR", "reader": "ZINO_SCREEN_READER"} {
+		s.Enter("clear; " + variable + "=1 zino --sandbox off --socket " + d.Socket)
+		s.Shows("/help", `>|claude`)
+		s.Enter("again")
+		turn = d.Turn()
+		turn.Live()
+		turn.Send(asks("5", "rm -rf build", deletes))
+		if name == "reader" {
+			s.Shows(`4 deny`, `Answer:`)
+		} else {
+			ready(t, s, "1 once")
+		}
+		checkDialog(t, s, "chat-07-"+name)
+		if name == "nocolor" {
+			checkStyles(t, s, false, "\x1b[1m> again")
+		}
+		turn.End("done")
+		s.Eventually("the end of the turn", func(text string) bool {
+			return !strings.Contains(text, "Esc stops") && !strings.Contains(text, "Answer:") && !strings.Contains(text, "1 once ·")
+		})
+		leave(s)
+	}
 }
 
 // TestChatModes checks what is sent and shown of modes, and the end of a plan.
