@@ -88,12 +88,17 @@ func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
 	notify(log, daemon.SdNotifyReady)
 	dog := newWatchdog(name, listeners[0].Addr().String(), log)
 	go dog.watch(signals)
+	if limit := flags.idleExit; limit > 0 && !handed { // no other process would accept the next connection
+		log.Info("--idle-exit has no effect: the socket was not handed over")
+	} else if limit > 0 {
+		go retireWhenIdle(signals, s, limit)
+	}
 	select {
-	case err := <-served: // nil after Retire closed the listeners
+	case err := <-served:
 		if err != nil {
 			return err
 		}
-	case <-whenIdle(signals, s, flags.idleExit, handed, log):
+		log.Info("idle: exiting, the next connection starts the service again", "idle_exit", flags.idleExit.String())
 	case <-signals.Done():
 	}
 	return drain(s, dog, stop, log)
@@ -157,28 +162,14 @@ func onSignal(fn func()) (stop func()) {
 	}
 }
 
-// whenIdle returns a channel that is closed when s was unused for limit and has stopped
-// accepting. It is nil (never ready) without a limit, or if the process opened its own
-// socket: then no other process would accept the next connection.
-func whenIdle(ctx context.Context, s *rpc.Server, limit time.Duration, handed bool, log *slog.Logger) <-chan struct{} {
-	if limit == 0 {
-		return nil
-	}
-	if !handed {
-		log.Info("--idle-exit has no effect: the socket was not handed over")
-		return nil
-	}
-	idle := make(chan struct{})
-	go func() {
-		for wait := limit; wait > 0; wait = s.Retire(limit) {
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
-				return
-			}
+// retireWhenIdle makes s stop accepting, so that its Serve returns nil, once s was unused
+// for limit.
+func retireWhenIdle(ctx context.Context, s *rpc.Server, limit time.Duration) {
+	for wait := limit; wait > 0; wait = s.Retire(limit) {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
 		}
-		log.Info("idle: exiting, the next connection starts the service again", "idle_exit", limit.String())
-		close(idle)
-	}()
-	return idle
+	}
 }
