@@ -194,9 +194,9 @@ type exchange struct {
 // do carries out x. A request that the peer certainly did not read is sent once
 // more, on a new connection.
 func (c *Client) do(ctx context.Context, x exchange) error {
-	again, err := c.try(ctx, x)
+	again, err := c.try(ctx, x, c.take)
 	if again {
-		again, err = c.try(ctx, x)
+		again, err = c.try(ctx, x, c.dial)
 	}
 	if again {
 		return c.hungUp()
@@ -204,11 +204,11 @@ func (c *Client) do(ctx context.Context, x exchange) error {
 	return err
 }
 
-func (c *Client) try(ctx context.Context, x exchange) (again bool, err error) {
+func (c *Client) try(ctx context.Context, x exchange, connect func(context.Context) (*clientConn, error)) (again bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, c.stopped(err)
 	}
-	cc, err := c.take(ctx)
+	cc, err := connect(ctx)
 	if err != nil {
 		return false, err
 	}

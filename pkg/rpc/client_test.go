@@ -92,6 +92,34 @@ func TestSentAgain(t *testing.T) {
 	}
 }
 
+// TestSentAgainOnNewConnection: the second try does not use another kept connection,
+// which the same peer may be closing too.
+func TestSentAgainOnNewConnection(t *testing.T) {
+	var both sync.WaitGroup
+	both.Add(2)
+	path := rpctest.Play(t, "", func(n int, nc *rpctest.Conn) {
+		nc.Receive()
+		if n < 2 {
+			both.Done()
+			both.Wait()
+		}
+		nc.Send(fmt.Sprintf(`{"type":"soft_memory","content":"%d"}`, n))
+		io.ReadFull(nc, make([]byte, 1)) // the rest stays unread
+	})
+	c := rpctest.Client(t, "mem", path)
+	var calls sync.WaitGroup
+	for range 2 {
+		calls.Go(func() {
+			_, err := call(t.Context(), c)
+			zinotest.Must(t, err)
+		})
+	}
+	calls.Wait()
+	if got, err := call(t.Context(), c); got != "2" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 // TestNeverRead: a peer that closes the second connection unread too hung up.
 func TestNeverRead(t *testing.T) {
 	path := rpctest.Play(t, "", func(_ int, nc *rpctest.Conn) { io.ReadFull(nc, make([]byte, 1)) })
