@@ -19,7 +19,7 @@ run: build ## build, and open a chat with this tree's ZINO.toml
 	@bin/zino --config ZINO.toml
 
 need: # what the tests use besides Go
-	@.ci/need git:git socat:socat jq:jq node:nodejs python3:python3 shellcheck:shellcheck tmux:tmux cc:gcc unshare:util-linux chromium:chromium zsh:zsh fish:fish vim:vim
+	@.ci/need git:git socat:socat jq:jq node:nodejs npm:npm python3:python3 shellcheck:shellcheck tmux:tmux cc:gcc unshare:util-linux chromium:chromium zsh:zsh fish:fish vim:vim
 
 test: need ## get what is needed and run all tests
 	go vet ./...
@@ -60,6 +60,11 @@ fuzz: ## run every fuzz test for FUZZTIME (30s)
 bench: build ## measure against the goals; ONLY=ping for a part
 	@cd services/constellation/bench && go test -count=1 -timeout 10m -run '^TestBenchTable$$' -args -bench.table -bench.only='$(ONLY)'
 
+compare-pages: build ## compare what a model reads of a page with two MCP servers for browsers (npm)
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+		npm install --silent --ignore-scripts --no-audit --no-fund --prefix "$$dir" @playwright/mcp chrome-devtools-mcp && \
+		node services/repl/compare/compare.mjs bin "$$dir/node_modules"
+
 install: build ## install for the host (as root) or for you; PREFIX, DESTDIR
 	@deploy/install
 
@@ -80,4 +85,4 @@ test-uml: build ## the part of it that needs all controllers, under User-Mode Li
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run need test cover oracle lint fmt generate demo faults fuzz bench install uninstall deb test-systemd test-uml clean
+.PHONY: help build run need test cover oracle lint fmt generate demo faults fuzz bench compare-pages install uninstall deb test-systemd test-uml clean

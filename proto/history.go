@@ -62,4 +62,9 @@ var Changelog = [...]string{
 	"57 2026-11-23  run_command and rename_session of the daemon; command of the turn event of a session log; provider and model of the request of rtr's capabilities; search_sessions looks into titles (role title); title of its results",
 	"58 2026-11-23  network of exc's capabilities",
 	"59 2026-11-23  packet title of turn_follow",
+	"60 2026-11-23  place of the events of pages, milliseconds of their ts, also in the answer of eval; test of a job; whole, and an empty value, of the answer of eval",
+	"61 2026-11-23  log and outline of repl; outline of a job",
+	"62 2026-11-23  part of repl",
+	"63 2026-11-23  title of the pages of repl; a page keeps its name when its title changes, and its present title addresses it",
+	"64 2026-11-23  busy_since of the pages of repl; packets ping and pong of the WebSocket",
 }

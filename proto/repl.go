@@ -3,7 +3,9 @@ package proto
 // Methods of repl, the file REPL. A page is a connected program that runs code: a
 // page, a worker or a frame of a browser, a Python or Node program. Each has a
 // Markdown file, its log, with the code that was run in it. Pages of browsers use
-// the same messages over a WebSocket: hello for attach, welcome for attached.
+// the same messages over a WebSocket: hello for attach, welcome for attached. While
+// such a page has a job, the packet ping comes every second; it answers with pong, id
+// and nonce at once. After 3 seconds without any packet it is shown as busy.
 var (
 	// ReplPages lists the connected pages.
 	ReplPages = method[PagesRequest, Pages]("repl", "pages", "pages")
@@ -25,6 +27,11 @@ var (
 	// such job, or that it has been answered; the page can ignore it. A result after
 	// the timeout is recorded as a note in the log.
 	ReplResult = method[JobResult, Empty]("repl", "result", "ok")
+	// ReplPart sends a part of a job's value or error before the result, for texts
+	// above 1 MiB: the whole is all parts in their order, followed by the value or
+	// error of the result. Above 64 MiB in total the error is too_large, and the page
+	// sends the result for what was accepted.
+	ReplPart = method[JobPart, Empty]("repl", "part", "ok")
 	// ReplEvents sends what happened in a page outside of its jobs: console output
 	// and uncaught errors.
 	ReplEvents = method[PageEvents, Empty]("repl", "events", "ok")
@@ -55,8 +62,11 @@ type Pages struct {
 type Page struct {
 	// ID is the page's short id, 4 to 8 hexadecimal digits.
 	ID string `json:"id"`
-	// Name is its name: lower case letters, digits and hyphens.
+	// Name is its name: lower case letters, digits and hyphens. It is part of the
+	// name of the file and does not change.
 	Name string `json:"name"`
+	// Title is what the page calls itself now; absent: the name was made of that.
+	Title string `json:"title,omitzero"`
 	// File is its log, relative to the directory of the REPL.
 	File string `json:"file"`
 	// URL is its address, without query and fragment.
@@ -70,14 +80,18 @@ type Page struct {
 	// State is "idle", "requested", "executing", "completed (17ms)", "failed after
 	// 60000ms (timeout)", "late" or "gone".
 	State string `json:"state"`
+	// BusySince is since when the page has not answered, although code was sent to it
+	// and it is connected, in RFC 3339; absent: it answers.
+	BusySince string `json:"busy_since,omitzero"`
 	// LastSeen is when its last message came, in RFC 3339.
 	LastSeen string `json:"last_seen"`
 }
 
 // Eval is code to run.
 type Eval struct {
-	// Page is the page's name if only one has it, its name with a hyphen and its id,
-	// or its id.
+	// Page is the page's name or its present title as a name (lower case letters,
+	// digits and hyphens) if only one page has it, one of these with a hyphen and the
+	// page's id, or the id.
 	Page string `json:"page"`
 	// Code is the code.
 	Code string `json:"code"`
@@ -98,10 +112,15 @@ type Evaluated struct {
 	OK bool `json:"ok"`
 	// Kind is "json" if the value is JSON, else "text".
 	Kind string `json:"kind,omitzero"`
-	// Value is the value as a text.
-	Value string `json:"value,omitzero"`
-	// Error is the error, with its stack if there is one.
+	// Value is the value as a text, also an empty one; absent if OK is false. Above
+	// 1 MiB it is the inline form of the log.
+	Value *string `json:"value,omitzero"`
+	// Error is the error, with its stack if there is one. Above 1 MiB it is the inline
+	// form of the log.
 	Error string `json:"error,omitzero"`
+	// Whole is the file of the whole value or error, relative to the directory of the
+	// REPL; absent: the answer has it.
+	Whole string `json:"whole,omitzero"`
 	// Background are the events outside of the run while it lasted: the first two
 	// and the last eight.
 	Background []PageEvent `json:"background"`
@@ -134,7 +153,7 @@ type Exchange struct {
 // Attach connects a page.
 type Attach struct {
 	// Name is what the page calls itself, such as its title. Any text is accepted:
-	// a file name is made of it.
+	// the name of a new page is made of it.
 	Name string `json:"name"`
 	// URL is its address.
 	URL string `json:"url,omitzero"`
@@ -154,7 +173,7 @@ type Attach struct {
 type Attached struct {
 	// ID is the page's id.
 	ID string `json:"id"`
-	// Name is the page's name.
+	// Name is the page's name: that of its file, for an id that has one.
 	Name string `json:"name"`
 	// File is its log, relative to the directory of the REPL.
 	File string `json:"file"`
@@ -172,6 +191,12 @@ type Job struct {
 	Lang string `json:"lang"`
 	// TimeoutMS is how long the service waits for the result, in milliseconds.
 	TimeoutMS int64 `json:"timeout_ms"`
+	// Test is true for a block with the word "test" in its info string: its value is
+	// the report of its tests.
+	Test bool `json:"test,omitzero"`
+	// Outline asks for an outline instead. Code is an equal call of zino.outline, for
+	// pages that do not know this field. Such a job may come while another one runs.
+	Outline *Look `json:"outline,omitzero"`
 }
 
 // JobName is the packet cancel.
@@ -198,6 +223,18 @@ type JobResult struct {
 	Error string `json:"error,omitzero"`
 }
 
+// JobPart is a part of the value or error of a job.
+type JobPart struct {
+	// ID is the page's id.
+	ID string `json:"id"`
+	// Nonce is the page's nonce.
+	Nonce string `json:"nonce"`
+	// Job is the job's identifier.
+	Job string `json:"job"`
+	// Text is the part.
+	Text string `json:"text"`
+}
+
 // JobStarted is the start of a job.
 type JobStarted struct {
 	// ID is the page's id.
@@ -220,15 +257,20 @@ type PageEvents struct {
 
 // PageEvent is an event of a page.
 type PageEvent struct {
-	// Type is "console", "window.onerror", "unhandledrejection", or another word
-	// that the page chose.
+	// Type is "console", "window.onerror", "unhandledrejection", "resource" (a
+	// script, module, style or image that failed to load), "request" (a request that
+	// failed or was answered with a status of 400 or more), "dialog" (alert, confirm
+	// or prompt during a run), or another word that the page chose.
 	Type string `json:"type"`
 	// Level is the console's: "log", "info", "warn" or "error".
 	Level string `json:"level,omitzero"`
 	// Source is the origin, such as "console.log"; absent: type and level.
 	Source string `json:"source,omitzero"`
-	// TS is the time, as HH:MM:SS in local time; absent: now.
+	// TS is the time, as HH:MM:SS or HH:MM:SS.mmm in local time; absent: now.
 	TS string `json:"ts,omitzero"`
+	// Place is where it was logged: the last element of the script's path, a colon
+	// and the line, such as "app.js:12"; absent: unknown.
+	Place string `json:"place,omitzero"`
 	// Message is its text.
 	Message string `json:"message"`
 	// Stack is the stack of an error.

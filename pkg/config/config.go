@@ -249,7 +249,7 @@ type Repl struct {
 func defaultRepl() Repl {
 	return Repl{
 		Socket: "/run/zino/repl.sock", HTTP: "127.0.0.1:8302", Dir: ".", Origins: []string{},
-		Timeout: 60, DebounceMS: 150, Cadence: 5, Quiet: 2, BodyMax: 256 << 10,
+		Timeout: 60, DebounceMS: 150, Cadence: 5, Quiet: 2, BodyMax: 8 << 10,
 		Footer: "> Write code in a fenced JS block below to execute against this page.",
 	}
 }

@@ -22,6 +22,13 @@ const (
 // Head is the start of a registry: its title, and a note for its reader.
 const Head = title + guide + " Do not edit it; open a page's log in debug/ to run code against that page.\n\n"
 
+// IsForeign reports whether a file that begins with text was not written by zino repl,
+// not by an earlier version either, and has content.
+func IsForeign(text []byte) bool {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	return len(bytes.TrimSpace(text)) > 0 && !bytes.HasPrefix(text, []byte(strings.TrimSuffix(title, "\n")))
+}
+
 // IsRegistry reports whether a file that begins with text is a registry. An editor
 // may have changed the line ends or added a byte order mark.
 func IsRegistry(text []byte) bool {

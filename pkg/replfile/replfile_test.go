@@ -25,3 +25,14 @@ func TestIsRegistry(t *testing.T) {
 		t.Errorf("HeadMax is less than the %d bytes of Head", len(Head))
 	}
 }
+
+func TestIsForeign(t *testing.T) {
+	for text, want := range map[string]bool{
+		Head: false, "\ufeff" + Head: false, title + "> An earlier guide.\n": false, strings.ReplaceAll(Head, "\n", "\r\n"): false,
+		"": false, " \n\n": false, "# Debug notes\n": true, "x": true,
+	} {
+		if IsForeign([]byte(text)) != want {
+			t.Errorf("%q: want %v", text, want)
+		}
+	}
+}

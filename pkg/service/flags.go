@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"zino/pkg/rpc"
@@ -21,6 +22,12 @@ type options struct {
 // flags are the options that Start read.
 var flags options
 
+// Flags are flags of one service, besides those of all services.
+type Flags struct {
+	Usage  string // the lines that --help prints
+	Define func(*flag.FlagSet)
+}
+
 const usage = `Usage: %[1]s [--config PATH]
 
 One of Zino's services. It listens on the socket that ZINO.toml names, or on
@@ -34,12 +41,12 @@ configuration.
       --idle-exit TIME  exit after so long without a request, such as 10m, if the
                         socket was passed: the next connection starts the
                         service again (default: 0, never)
-      --version         print the version
+%[2]s      --version         print the version
   -h, --help            print this
 `
 
 // readFlags parses the arguments. It exits after --help and --version, and on an error.
-func readFlags(program string, args []string) (o options) {
+func readFlags(program string, args []string, own ...Flags) (o options) {
 	set := flag.NewFlagSet(program, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	set.StringVar(&o.config, "config", "", "")
@@ -47,10 +54,15 @@ func readFlags(program string, args []string) (o options) {
 	set.StringVar(&o.callers, "callers", "", "")
 	set.DurationVar(&o.idleExit, "idle-exit", 0, "")
 	version := set.Bool("version", false, "")
+	var ownUsage strings.Builder
+	for _, f := range own {
+		f.Define(set)
+		ownUsage.WriteString(f.Usage)
+	}
 	err := set.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Printf(usage, program)
+		fmt.Printf(usage, program, ownUsage.String())
 		os.Exit(0)
 	case err != nil:
 		exit(2, program, fmt.Errorf("%w; try %s --help", err, program))

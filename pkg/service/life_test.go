@@ -64,7 +64,7 @@ func TestThirdSignalKills(t *testing.T) {
 	c.Signal(syscall.SIGTERM)
 	zinotest.Eventually(t, "the drain has begun", func() bool { _, err := os.Lstat(c.socket); return err != nil })
 	c.Signal(syscall.SIGINT)
-	c.WaitFor("second signal")
+	c.WaitFor("stopping now")
 	c.Signal(syscall.SIGTERM)
 	c.exits(-1)
 	if err := <-h.answer; err == nil {

@@ -22,10 +22,10 @@ import (
 
 // Start reads the flags and the configuration of the service called name, such as
 // "mem", and opens its log. It exits with status 2 on invalid flags, 1 on an invalid
-// configuration. --help lists the flags.
-func Start(name string) (*config.Config, *slog.Logger) {
+// configuration. --help lists the flags, with the service's own ones.
+func Start(name string, own ...Flags) (*config.Config, *slog.Logger) {
 	program := "zino-" + name
-	flags = readFlags(program, os.Args[1:])
+	flags = readFlags(program, os.Args[1:], own...)
 	cfg, err := load(name, flags.config)
 	if err != nil {
 		exit(1, program, err)
@@ -128,7 +128,7 @@ func drain(s *rpc.Server, dog watchdog, stopFirst func(), log *slog.Logger) erro
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
 	defer onSignal(func() {
-		log.Warn("second signal: cancelling requests in flight; a third one kills")
+		log.Warn("stopping now: cancelled the requests in flight, another signal kills")
 		cancel()
 	})()
 	stopFirst() // after onSignal: a signal between the two would kill the process

@@ -388,10 +388,13 @@ func (m *memory) asked() []proto.SearchHard { return m.queries.All() }
 
 // pages is a fake repl with one page. It records code.
 type pages struct {
-	evals rpctest.Record[proto.Eval]
+	evals    rpctest.Record[proto.Eval]
+	logs     rpctest.Record[proto.ReadPageLog]
+	outlines rpctest.Record[proto.OutlinePage]
 
-	mu   sync.Mutex
-	eval func(ctx context.Context, req proto.Eval) (proto.Evaluated, error)
+	mu     sync.Mutex
+	eval   func(ctx context.Context, req proto.Eval) (proto.Evaluated, error)
+	events []proto.PageEvent
 }
 
 var shop = proto.Page{ID: "1a2b", Name: "shop", File: "debug/shop-1a2b.md", Lang: "js", Kind: "page", State: "idle", LastSeen: "2026-11-21T14:03:07Z"}
@@ -420,11 +423,33 @@ func (p *pages) register(s *rpc.Server) {
 		eval := p.eval
 		p.mu.Unlock()
 		if eval == nil {
-			return proto.Evaluated{OK: true, Kind: "json", Value: "25", Background: []proto.PageEvent{}, DurationMS: 17, File: shop.File}, nil
+			return proto.Evaluated{OK: true, Kind: "json", Value: new("25"), Background: []proto.PageEvent{}, DurationMS: 17, File: shop.File}, nil
 		}
 		return eval(ctx, req)
 	})
+	rpc.Handle(s, proto.ReplLog, func(_ context.Context, req proto.ReadPageLog) (proto.PageLog, error) {
+		p.logs.Add(req)
+		if req.Page != "shop" {
+			return proto.PageLog{}, unknownPage
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		n := min(len(p.events), req.Limit)
+		return proto.PageLog{Events: p.events[:n], Next: fmt.Sprint("e-", n), LeftOut: 2}, nil
+	})
+	rpc.Handle(s, proto.ReplOutline, func(_ context.Context, req proto.OutlinePage) (proto.Outline, error) {
+		p.outlines.Add(req)
+		if req.Page != "shop" {
+			return proto.Outline{}, unknownPage
+		}
+		if req.Depth == 100 {
+			return proto.Outline{Text: strings.Repeat("x", 1<<20)}, nil
+		}
+		return proto.Outline{Text: "main\n  button \"Pay\" #pay\n"}, nil
+	})
 }
+
+var unknownPage = &proto.Error{Code: proto.CodeNotFound, Message: `No page "none" is connected.`}
 
 func (p *pages) onEval(eval func(ctx context.Context, req proto.Eval) (proto.Evaluated, error)) {
 	p.mu.Lock()

@@ -58,7 +58,7 @@ func TestPageTools(t *testing.T) {
 			if req.Code == "x" {
 				return proto.Evaluated{Error: "ReferenceError: x", Background: []proto.PageEvent{{Type: "console", Message: "m"}}, DurationMS: 3, File: shop.File}, nil
 			}
-			return proto.Evaluated{OK: true, Kind: "json", Value: "25", DurationMS: 17, File: shop.File}, nil
+			return proto.Evaluated{OK: true, Kind: "json", Value: new("25"), DurationMS: 17, File: shop.File}, nil
 		})
 		if _, last := b.ask(request(question, more+inSession)); last.Text() != "Done." {
 			t.Fatalf("last packet %s", last.Raw)
@@ -94,7 +94,7 @@ func TestPageFaults(t *testing.T) {
 		{native("a", "page_eval", `{"page":"none","code":"x"}`), `invalid_input: No page "none" is connected. page_list shows the pages.`},
 		{native("a", "page_eval", `{"page":"busy","code":"x"}`), "tool_error: too much"},
 		{native("a", "page_eval", `{"page":"ending","code":"x"}`), "unavailable: stopping"},
-		{native("a", "page_go", ``), "unknown_tool: There is no tool 'page_go'. There are: " + ownNames + ", page_list, page_eval, execute_python3, task."},
+		{native("a", "page_go", ``), "unknown_tool: There is no tool 'page_go'. There are: " + ownNames + ", page_list, page_eval, page_log, page_outline, execute_python3, task."},
 	}
 	var calls, want []string
 	for _, c := range cases {
@@ -113,6 +113,67 @@ func TestPageFaults(t *testing.T) {
 	b.checkResults(2, want...)
 }
 
+// TestPageLooks checks the tools that look at a page: a log and an outline.
+func TestPageLooks(t *testing.T) {
+	t.Parallel()
+	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
+		b := newEnv(t, asks("", native("a", "page_log", `{"page":"shop"}`), native("b", "page_log", `{"page":"shop","after":"e-1"}`),
+			native("c", "page_outline", `{"page":"shop"}`), native("d", "page_outline", `{"page":"shop","selector":"main","depth":"2"}`)), says("Done."))
+		p, _ := b.withPages()
+		p.events = []proto.PageEvent{
+			{Type: "console", Level: "warn", Source: "console.warn", TS: "10:02:12.120", Place: "app.js:12", Message: "no total"},
+			{Type: "window.onerror", Message: "Error: x", Stack: "Error: x\n    at app.js:3"},
+		}
+		if _, last := b.ask(request(question, `,"sandbox":"read-only"`+more+inSession)); last.Text() != "Done." {
+			t.Fatalf("last packet %s", last.Raw)
+		}
+		log := `{"ok":true,"data":{"events":[{"source":"console.warn","ts":"10:02:12.120","place":"app.js:12","message":"no total"},` +
+			`{"source":"window.onerror","stack":"Error: x\n    at app.js:3"}],"next":"e-2","left_out":2}}`
+		outline := `{"ok":true,"data":{"text":"main\n  button \"Pay\" #pay\n"}}`
+		if got, want := toolResults(t, b.rtr.asked()[1]), []string{log, log, outline, outline}; !slices.Equal(got, want) {
+			t.Errorf("the model sees %q\nwant %q", got, want)
+		}
+		logs, outlines := p.logs.All(), p.outlines.All()
+		slices.SortFunc(logs, func(a, b proto.ReadPageLog) int { return strings.Compare(a.After, b.After) }) // they run side by side
+		slices.SortFunc(outlines, func(a, b proto.OutlinePage) int { return a.Depth - b.Depth })
+		if want := []proto.ReadPageLog{{Page: "shop", Limit: 64}, {Page: "shop", After: "e-1", Limit: 64}}; !slices.Equal(logs, want) {
+			t.Errorf("logs %+v", logs)
+		}
+		if want := []proto.OutlinePage{{Page: "shop"}, {Page: "shop", Selector: "main", Depth: 2}}; !slices.Equal(outlines, want) {
+			t.Errorf("outlines %+v", outlines)
+		}
+	})
+}
+
+// TestPageLookFaults checks malformed calls of the tools that look at a page.
+func TestPageLookFaults(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, asks("", native("a", "page_log", ""), native("b", "page_log", `{"page":"none"}`), native("c", "page_log", `{"page":1,"after":2}`),
+		native("d", "page_outline", ""), native("e", "page_outline", `{"page":"none"}`), native("f", "page_outline", `{"page":"shop","selector":[],"depth":101}`)), says("Done."))
+	b.withPages()
+	b.ask(request(question, inSession))
+	const malformed, missing, unknown = "invalid_input: Malformed tool_call JSON: ", `invalid_input: The field "page" is missing.`, `invalid_input: No page "none" is connected. page_list shows the pages.`
+	b.checkResults(2, missing, unknown, malformed+"page must be a string; after must be a string",
+		missing, unknown, malformed+"selector must be a string; depth must be a whole number from 1 to 100")
+}
+
+// TestLongPageLooks checks that long logs and outlines are short for the model, and that
+// the log continues where it was cut.
+func TestLongPageLooks(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, asks("", native("a", "page_log", `{"page":"shop"}`), native("b", "page_outline", `{"page":"shop","depth":100}`)), says("Done."))
+	p, _ := b.withPages()
+	p.events = slices.Repeat([]proto.PageEvent{{Source: "console.log", Message: strings.Repeat("x", 500)}}, 1000)
+	b.ask(request(question, inSession))
+	got := toolResults(t, b.rtr.asked()[1])
+	if len(got) != 2 || len(got[0]) > pageBytes || strings.Count(got[0], "console.log") != 8 || !strings.Contains(got[0], `"next":"e-8"`) {
+		t.Errorf("the model sees %q", got)
+	}
+	if len(got[1]) > pageBytes+200 || !strings.Contains(got[1], "bytes are left out here: give a selector, or a smaller depth") {
+		t.Errorf("the model sees %q", got[1])
+	}
+}
+
 // TestPagesConfined checks that the sandbox level of the turn reaches repl,
 // which refuses the code or runs it outside the sandbox; the model is informed
 // in both cases.
@@ -125,7 +186,7 @@ func TestPagesConfined(t *testing.T) {
 			if req.Code == "x" {
 				return proto.Evaluated{}, &proto.Error{Code: proto.CodeDenied, Message: "Pages are not confined."}
 			}
-			return proto.Evaluated{OK: true, Kind: "json", Value: "25"}, nil
+			return proto.Evaluated{OK: true, Kind: "json", Value: new("25")}, nil
 		})
 		b.ask(request(question, `,"sandbox":"read-only"`+more+inSession))
 		for _, req := range p.asked() {
@@ -218,12 +279,12 @@ func TestEvaluated(t *testing.T) {
 	}{
 		{
 			"a value",
-			proto.Evaluated{OK: true, Kind: "json", Value: `{"a":1}`, DurationMS: 17, File: "debug/a-1.md"},
+			proto.Evaluated{OK: true, Kind: "json", Value: new(`{"a":1}`), DurationMS: 17, File: "debug/a-1.md"},
 			`{"ok":true,"data":{"kind":"json","value":"{\"a\":1}","duration_ms":17,"file":"debug/a-1.md"}}`,
 		},
 		{
 			"with background",
-			proto.Evaluated{OK: true, Kind: "text", Value: "", Background: []proto.PageEvent{console}, Omitted: 3},
+			proto.Evaluated{OK: true, Kind: "text", Value: new(""), Background: []proto.PageEvent{console}, Omitted: 3},
 			`{"ok":true,"data":{"kind":"text","background":[{"type":"console","level":"log","source":"console.log","message":"<hi>"}],"background_omitted":3,"duration_ms":0}}`,
 		},
 		{
@@ -248,9 +309,9 @@ func TestLongEvaluated(t *testing.T) {
 	long := "begin " + strings.Repeat("語", 100_000) + " end"
 	event := proto.PageEvent{Message: long, Stack: long}
 	for _, ok := range []bool{true, false} {
-		in := proto.Evaluated{OK: ok, Value: long, Background: slices.Repeat([]proto.PageEvent{event}, 10)}
+		in := proto.Evaluated{OK: ok, Value: &long, Background: slices.Repeat([]proto.PageEvent{event}, 10)}
 		if !ok {
-			in.Value, in.Error = "", long
+			in.Value, in.Error = nil, long
 		}
 		got := evaluated(in, limit, "off")
 		if len(got) > 3*limit || !isEnvelope(got) {
@@ -282,7 +343,7 @@ func FuzzEvaluated(f *testing.F) {
 				Background []struct{ Message string }
 			}
 		}
-		raw := evaluated(proto.Evaluated{OK: ok, Value: text, Error: text, Background: []proto.PageEvent{{Message: text}}}, limit, "read-only")
+		raw := evaluated(proto.Evaluated{OK: ok, Value: &text, Error: text, Background: []proto.PageEvent{{Message: text}}}, limit, "read-only")
 		if err := json.Unmarshal(raw, &got); err != nil || !isEnvelope(raw) || got.OK != ok || len(got.Data.Background) != 1 || !ok && got.Error.Code != proto.ToolPageError {
 			t.Fatalf("%q: %s, %v", text, raw, err)
 		}
@@ -493,17 +554,17 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestOfferPages checks that with repl the two tools for pages follow the four of exc,
+// TestOfferPages checks that with repl the four tools for pages follow the four of exc,
 // are short, and cannot be redefined by a file. Without repl a file can define them.
 func TestOfferPages(t *testing.T) {
 	snapshot := &catalog.Snapshot{Tools: []catalog.Tool{{Name: "page_eval", Builtin: "recall"}, {Name: "recall", Builtin: "recall"}}}
-	for k, want := range map[kit]string{withTodo: ownNames + ", page_eval, recall", withPages: ownNames + ", page_list, page_eval, recall"} {
+	for k, want := range map[kit]string{withTodo: ownNames + ", page_eval, recall", withPages: ownNames + ", page_list, page_eval, page_log, page_outline, recall"} {
 		if got := strings.Join(toolNames(offered(snapshot, k)), ", "); got != want {
 			t.Errorf("%+v: %s", k, got)
 		}
 	}
 	without, with := offer(&catalog.Snapshot{}, withTodo), offer(&catalog.Snapshot{}, withPages)
-	if tokens := (len(with) - len(without)) / 4; tokens > 250 {
+	if tokens := (len(with) - len(without)) / 4; tokens > 400 {
 		t.Errorf("%d tokens", tokens)
 	}
 	var list []struct {
@@ -516,16 +577,16 @@ func TestOfferPages(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(with, &list); err != nil || len(list) != len(ownTools)+4 {
+	if err := json.Unmarshal(with, &list); err != nil || len(list) != len(ownTools)+6 {
 		t.Fatalf("%s: %v", with, err)
 	}
-	for i, required := range []string{"", "page code"} {
+	for i, required := range []string{"", "page code", "page", "page"} {
 		f := list[len(ownTools)+2+i].Function
 		if indexOf(pageTools, f.Name) < 0 || f.Description == "" || f.Parameters.Type != "object" || f.Parameters.Required == nil || strings.Join(f.Parameters.Required, " ") != required {
 			t.Errorf("%+v", f)
 		}
 		for name, p := range f.Parameters.Properties {
-			if p.Description == "" || slices.Contains(f.Parameters.Required, name) != (p.Type == "string") {
+			if p.Description == "" || slices.Contains(f.Parameters.Required, name) && p.Type != "string" {
 				t.Errorf("%s of %s: %+v", name, f.Name, p)
 			}
 		}

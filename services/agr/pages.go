@@ -11,6 +11,10 @@ import (
 	"zino/proto"
 )
 
+// pageBytes bounds what the model gets of a value, a log or an outline. The page's file
+// has the rest.
+const pageBytes = 8 << 10
+
 func (t *turn) listPages(*call, fields) result {
 	pages, err := rpc.Call(t.ctx, t.repl, proto.ReplPages, proto.PagesRequest{})
 	if err != nil {
@@ -34,13 +38,80 @@ func (t *turn) evalInPage(_ *call, f fields) result {
 	}
 	level := cmp.Or(t.req.Sandbox, t.sandbox)
 	r, err := rpc.Call(t.ctx, t.repl, proto.ReplEval, proto.Eval{Page: page, Code: code, TimeoutMS: int64(limit), Sandbox: level})
-	switch {
-	case errors.Is(err, proto.ErrNotFound), errors.Is(err, proto.ErrInvalid):
-		return refused("%v %s shows the pages.", err, pageList)
-	case err != nil:
-		return failed(err)
+	if err != nil {
+		return pageFailed(err)
 	}
-	return result{data: evaluated(r, t.outputBytes, level)}
+	return result{data: evaluated(r, min(t.outputBytes, pageBytes), level)}
+}
+
+// pageFailed reports an error of repl. The model can correct the arguments.
+func pageFailed(err error) result {
+	if errors.Is(err, proto.ErrNotFound) || errors.Is(err, proto.ErrInvalid) {
+		return refused("%v %s shows the pages.", err, pageList)
+	}
+	return failed(err)
+}
+
+// readPageLog returns the last events of a page, or those that follow an earlier result.
+func (t *turn) readPageLog(_ *call, f fields) result {
+	page, err := f.text("page")
+	after, afterErr := f.text("after")
+	if err := errors.Join(err, afterErr); err != nil {
+		return malformedCall(err)
+	}
+	// With fewer events repl answers with the next of the last one, so that the others
+	// are not lost.
+	for limit := 64; ; limit /= 2 {
+		log, err := rpc.Call(t.ctx, t.repl, proto.ReplLog, proto.ReadPageLog{Page: page, After: after, Limit: limit})
+		if err != nil {
+			return pageFailed(err)
+		}
+		if data := logged(log); len(data) <= pageBytes || limit == 1 {
+			return result{data: data}
+		}
+	}
+}
+
+// logged returns the envelope of events, without what they say twice.
+func logged(log proto.PageLog) proto.Raw {
+	type event struct {
+		Source  string `json:"source"`
+		TS      string `json:"ts,omitzero"`
+		Place   string `json:"place,omitzero"`
+		Message string `json:"message,omitzero"`
+		Stack   string `json:"stack,omitzero"`
+	}
+	data := struct {
+		Events  []event `json:"events"`
+		Next    string  `json:"next"`
+		LeftOut int64   `json:"left_out,omitzero"`
+	}{[]event{}, log.Next, log.LeftOut}
+	for _, e := range log.Events {
+		if strings.HasPrefix(e.Stack, e.Message) {
+			e.Message = ""
+		}
+		data.Events = append(data.Events, event{cmp.Or(e.Source, e.Type), e.TS, e.Place, shorten(e.Message, pageBytes/8), shorten(e.Stack, pageBytes/8)})
+	}
+	return success(data)
+}
+
+// outlinePage returns what a page shows.
+func (t *turn) outlinePage(_ *call, f fields) result {
+	page, err := f.text("page")
+	selector, selectorErr := f.text("selector")
+	depth, depthErr := f.count("depth", 0, 100)
+	if err := errors.Join(err, selectorErr, depthErr); err != nil {
+		return malformedCall(err)
+	}
+	o, err := rpc.Call(t.ctx, t.repl, proto.ReplOutline, proto.OutlinePage{Page: page, Selector: selector, Depth: depth})
+	if err != nil {
+		return pageFailed(err)
+	}
+	return result{text: text.Middle(o.Text, pageBytes/4*3, pageBytes/4, "\n... (%d bytes are left out here: give a selector, or a smaller depth) ...\n")}
+}
+
+func shorten(s string, limit int) string {
+	return text.Middle(s, limit/4*3, limit/4, "\n... (%d bytes are left out here; the page's file has more) ...\n")
 }
 
 // evaluated returns the envelope of code that ran in a page. If the code failed, the
@@ -48,9 +119,6 @@ func (t *turn) evalInPage(_ *call, f fields) result {
 // error are shortened to about limit bytes, each text of the background to a fraction
 // of it. With a sandbox, a note says that pages are outside of it.
 func evaluated(r proto.Evaluated, limit int, sandbox proto.Level) proto.Raw {
-	shorten := func(s string, limit int) string {
-		return text.Middle(s, limit/4*3, limit/4, "\n... (%d bytes are left out here; the page's file has more) ...\n")
-	}
 	data := struct {
 		Kind       string            `json:"kind,omitzero"`
 		Value      string            `json:"value,omitzero"`
@@ -58,8 +126,12 @@ func evaluated(r proto.Evaluated, limit int, sandbox proto.Level) proto.Raw {
 		Omitted    int               `json:"background_omitted,omitzero"`
 		DurationMS int64             `json:"duration_ms"`
 		File       string            `json:"file,omitzero"`
+		Whole      string            `json:"whole,omitzero"`
 		Note       string            `json:"note,omitzero"`
-	}{Kind: r.Kind, Value: shorten(r.Value, limit), Omitted: r.Omitted, DurationMS: r.DurationMS, File: r.File}
+	}{Omitted: r.Omitted, DurationMS: r.DurationMS, File: r.File, Whole: r.Whole}
+	if r.Value != nil {
+		data.Kind, data.Value = r.Kind, shorten(*r.Value, limit)
+	}
 	for _, e := range r.Background {
 		const part = 32 // there are up to ten events with two texts each
 		e.Message, e.Stack = shorten(e.Message, limit/part), shorten(e.Stack, limit/part)

@@ -20,6 +20,8 @@ const (
 	bashTool  = "bash"
 	pageList  = "page_list"
 	pageEval  = "page_eval"
+	pageLog   = "page_log"
+	pageView  = "page_outline"
 )
 
 // tool is a tool that agr offers and carries out.
@@ -131,6 +133,21 @@ var pageTools = []tool{
 			})),
 		},
 		required: []string{"page", "code"}, call: (*turn).evalInPage,
+	},
+	{
+		function: function{
+			pageLog, "Returns what a live page logged last: console, errors, failed requests.",
+			encode(texts("page", "As in page_eval.").with("after", property{Type: "string", Description: "next of an earlier result."})),
+		},
+		required: []string{"page"}, reads: true, recover: repeat, call: (*turn).readPageLog,
+	},
+	{
+		function: function{
+			pageView, "Shows a live page: each element's role, name, value, state, box and selector. zino.click(selector), zino.fill(selector, value) work in page_eval.",
+			encode(texts("page", "As in page_eval.").with("selector", property{Type: "string", Description: "The part to show."}).
+				with("depth", property{Type: "integer", Minimum: 1, Description: "Levels shown."})),
+		},
+		required: []string{"page"}, reads: true, recover: repeat, call: (*turn).outlinePage,
 	},
 }
 

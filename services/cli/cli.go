@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"zino/pkg/rpc"
 	"zino/services/cli/auth"
@@ -27,6 +28,7 @@ import (
 	"zino/services/cli/repl"
 	"zino/services/cli/sessions"
 	"zino/services/cli/status"
+	"zino/services/cli/term"
 	"zino/services/cli/undo"
 )
 
@@ -89,6 +91,12 @@ func newCommand(env *command.Env) *cobra.Command {
 	cmd.SetOut(env.Out)
 	cmd.SetErr(env.Err)
 	cmd.SetVersionTemplate("zino {{.Version}}\n")
+	cobra.AddTemplateFunc("flagUsages", func(flags *pflag.FlagSet) string {
+		return strings.TrimRight(flags.FlagUsagesWrapped(term.Width(os.Stdout)), "\n")
+	})
+	cmd.SetUsageTemplate(strings.NewReplacer(
+		".LocalFlags.FlagUsages | trimTrailingWhitespaces", "flagUsages .LocalFlags",
+		".InheritedFlags.FlagUsages | trimTrailingWhitespaces", "flagUsages .InheritedFlags").Replace(cmd.UsageTemplate()))
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		env.Events = cmd.HasParent() && command.RunsTurns(cmd, nil)
 		return render.Usage("%w; try zino --help", err)

@@ -41,6 +41,7 @@ func TestEval(t *testing.T) {
 			"console.log: a^[\nb\nconsole.warn: c\n... (7 more background events omitted) ...\nwindow.onerror: Error: d\n  at e\nunhandledrejection: f\n",
 		},
 
+		{[]string{"shop", "long"}, "", 0, "long\n", "The whole is in debug/shop-1a2b/3.txt, in the directory of the REPL.\n"},
 		{[]string{"shop", "a\x1b", "--format", "json"}, "", 0, `{"type":"result","ok":true,"kind":"text","value":"a\u001b",` + plain, ""},
 		{[]string{"shop", "throw", "--format", "json"}, "", 1, `{"type":"result","ok":false,"error":"Error: \u001b[31m\n  at x\n",` + plain, ""},
 		{[]string{"none", "x", "--format", "json"}, "", 1, `{"type":"error","message":"No page \"none\" is connected.","code":"not_found","service":"repl"}` + "\n", ""},

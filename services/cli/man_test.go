@@ -486,7 +486,7 @@ was started, and in
 .I ~/.config/zino/repl/
 for
 .BR "zino up" :
-the live pages, and a file for each. See
+the live pages, a file for each, and what was too long for that file. See
 .BR zino\-repl (1).
 .TP
 .I ZINO.toml

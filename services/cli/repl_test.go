@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,15 @@ func newFakeReplAt(t *testing.T, socket string, pages ...proto.Page) *fakeRepl {
 			return proto.Pages{Pages: append([]proto.Page{}, f.pages...)}, nil
 		})
 		rpc.Handle(s, proto.ReplEval, f.eval)
+		rpc.Handle(s, proto.ReplLog, func(_ context.Context, req proto.ReadPageLog) (proto.PageLog, error) {
+			return proto.PageLog{Events: []proto.PageEvent{
+				{Type: "console", Source: "console.warn", TS: "10:02:12.120", Place: "app.js:12", Message: "no\x1b total " + req.After},
+				{Type: "window.onerror", Message: "d", Stack: "Error: d\n  at e"},
+			}, Next: "e-7", LeftOut: int64(req.Limit)}, nil
+		})
+		rpc.Handle(s, proto.ReplOutline, func(_ context.Context, req proto.OutlinePage) (proto.Outline, error) {
+			return proto.Outline{Text: fmt.Sprintf("main %s %s %d\x1b", req.Page, req.Selector, req.Depth)}, nil
+		})
 		s.OnStats(func(stats *proto.Stats) { stats.Info = map[string]string{"http": "127.0.0.1:5173"} })
 	})
 	return f
@@ -54,14 +64,16 @@ func (f *fakeRepl) eval(ctx context.Context, req proto.Eval) (proto.Evaluated, e
 	f.mu.Lock()
 	f.heard = append(f.heard, req)
 	f.mu.Unlock()
-	r := proto.Evaluated{OK: true, Kind: "text", Value: req.Code, Background: []proto.PageEvent{}, DurationMS: 17, File: "debug/shop-1a2b.md"}
+	r := proto.Evaluated{OK: true, Kind: "text", Value: &req.Code, Background: []proto.PageEvent{}, DurationMS: 17, File: "debug/shop-1a2b.md"}
 	switch req.Code {
 	case "wait":
 		<-ctx.Done()
 		f.ended <- ctx.Err()
 		return r, ctx.Err()
 	case "throw":
-		r.OK, r.Kind, r.Value, r.Error = false, "", "", "Error: \x1b[31m\n  at x\n"
+		r.OK, r.Kind, r.Value, r.Error = false, "", nil, "Error: \x1b[31m\n  at x\n"
+	case "long":
+		r.Whole = "debug/shop-1a2b/3.txt"
 	case "events":
 		r.Background = []proto.PageEvent{
 			{Type: "console", Level: "log", Source: "console.log", Message: "a\x1b\nb"},

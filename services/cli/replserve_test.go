@@ -34,6 +34,13 @@ func standIn() {
 	rpc.Handle(s, proto.ReplPages, func(context.Context, proto.PagesRequest) (proto.Pages, error) {
 		return proto.Pages{Pages: []proto.Page{}}, nil
 	})
+	if runs, err := os.ReadFile(filepath.Join(cfg.Repl.Dir, "runs")); err == nil { // they end with the drain
+		s.OnStats(func(stats *proto.Stats) { stats.Info = map[string]string{"runs": string(runs)} })
+		s.BeforeShutdown(func(ctx context.Context) {
+			<-ctx.Done()
+			service.Fail("repl", os.WriteFile(filepath.Join(cfg.Repl.Dir, "marked"), nil, 0o600))
+		})
+	}
 	service.Fail("repl", service.Serve(s, "repl", cfg.Repl.Socket, log))
 }
 
@@ -141,6 +148,32 @@ func TestReplEnds(t *testing.T) {
 			zinotest.Must(t, test.end(x, s))
 			w.over(t, x, s, test.status)
 			x.Shows(test.shows)
+		})
+	}
+}
+
+// TestReplRuns checks that runs under way get time to end, and that the service marks
+// the others before the command exits.
+func TestReplRuns(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, runs, shows string
+		end               func(x *terminal)
+	}{
+		{"twice", "1", "\rwaiting for 1 run, press Ctrl-C again to stop now\r\n", func(x *terminal) { x.Type("\x03") }},
+		{"SIGTERM", "2", "\rwaiting for 2 runs, press Ctrl-C again to stop now\r\n", func(x *terminal) { zinotest.Must(x.t, x.Process.Process.Signal(syscall.SIGTERM)) }},
+		{"once", "12", "\rwaiting for 12 runs, press Ctrl-C again to stop now\r\n", func(*terminal) {}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			zinotest.Write(t, filepath.Join(w.cwd, "runs"), test.runs)
+			x, s := w.serving(t, w.install(t), "--http", "127.0.0.1:0")
+			x.Type("\x03")
+			x.Shows(test.shows)
+			test.end(x)
+			w.over(t, x, s, 0)
+			zinotest.Equal(t, "requests are marked", zinotest.Read(t, filepath.Join(w.cwd, "marked")), "")
 		})
 	}
 }

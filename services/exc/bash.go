@@ -111,13 +111,13 @@ func (r *jobRun) check() {
 	defer close(r.checked)
 	<-r.Done()
 	b := r.box
-	if b.protected != nil {
+	if b.level.Confined() {
 		code := 0
 		if state := r.State(); state.ExitCode != nil {
 			code = *state.ExitCode
 		}
 		if stdout, stderr, _, err := r.Texts(b.s.outputMax); err == nil {
-			r.lines = b.protected.Explain(stdout, stderr, code != 0)
+			r.lines = b.explain(stdout, stderr, code != 0)
 		}
 	}
 	b.close()

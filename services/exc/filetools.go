@@ -85,7 +85,15 @@ func (s *Service) onConfinedFile(ctx context.Context, level proto.Level, c clien
 	}
 	view := files.Sandbox{Root: root, Write: level != proto.LevelReadOnly && root != ""}
 	if call.Tool != files.Read && !view.Write {
-		return files.Do(ctx, call, &view, nil) // which refuses
+		return files.Do(ctx, call, &view, func(p files.Plan) error { // which refuses
+			if root == "" {
+				return nil
+			}
+			if why := sandbox.REPLRefusal(p.Path, root); why != "" {
+				return &files.Error{Code: files.Denied, Message: why}
+			}
+			return nil
+		})
 	}
 	approve := func(p files.Plan) error {
 		if call.Tool == files.Read {

@@ -246,32 +246,124 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// Confined code cannot write the logs of zino repl, by a command or a tool. Where
-// they cannot be protected, nothing runs.
+// replMessage is the text of the contract for a refused write to a REPL directory.
+const replMessage = "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox"
+
+// Confined code cannot write the logs of zino repl, by a command or a tool, and reads
+// why. Where they cannot be protected, nothing runs. A debug/ without a registry is
+// the project's.
 func TestREPLDirectory(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
 	zinotest.Write(t, a.root+"/app/debug.md", replfile.Head)
 	zinotest.Write(t, a.root+"/app/debug/page-1a2b.md", "intact\n")
-	const message = "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox"
-	a.each(t, writableLevels, func(t *testing.T, level proto.Level) {
-		for tool, input := range map[string]in{
-			"bash":  {"command": "cd app; echo x >>debug/page-1a2b.md"},
-			"write": {"path": "app/debug/page-1a2b.md", "content": "x"},
-			"edit":  {"path": "app/debug/page-1a2b.md", "old": "intact", "new": "x"},
-		} {
-			want := message
-			if level == levelLandlock && tool == "bash" {
+	zinotest.Write(t, a.root+"/app/debug/page-1a2b/1.txt", "intact\n")
+	zinotest.Write(t, a.root+"/debug/mine.md", "intact\n")
+	zinotest.Write(t, a.root+"/debug.md", "notes of the project\n")
+	calls := []struct {
+		tool  string
+		input in
+	}{
+		{"bash", in{"command": "cd app; echo x >>debug/page-1a2b.md"}},
+		{"bash", in{"command": "cd app/debug; echo x >>page-1a2b.md"}},
+		{"bash", in{"command": "echo x >$PWD/app/debug/new-3c4d.md"}},
+		{"bash", in{"command": "echo x >>app/debug/page-1a2b/1.txt"}},
+		{"bash", in{"command": "echo x >app/debug.md"}},
+		{"write", in{"path": "app/debug/page-1a2b.md", "content": "x"}},
+		{"write", in{"path": "app/debug/page-1a2b/1.txt", "content": "x"}},
+		{"write", in{"path": "app/debug.md", "content": "x"}},
+		{"edit", in{"path": "app/debug/page-1a2b.md", "old": "intact", "new": "x"}},
+	}
+	a.each(t, confinedLevels, func(t *testing.T, level proto.Level) {
+		for _, c := range calls {
+			want := replMessage
+			if level == levelLandlock && c.tool == "bash" {
 				want = a.root + "/app/debug belongs to zino repl, and without namespaces it cannot be protected"
 			}
-			if got := a.tool(t, level, tool, input); strings.Count(got, want) != 1 || !intact(a.root+"/app/debug/page-1a2b.md") {
-				t.Errorf("%s: %s", tool, got)
+			if got := a.tool(t, level, c.tool, c.input); strings.Count(got, want) != 1 {
+				t.Errorf("%s %v: %s", c.tool, c.input, got)
 			}
 		}
-		if got := a.tool(t, level, "write", in{"path": "debug/mine", "content": "x"}); !strings.HasPrefix(got, `{"ok":true`) {
+		if !intact(a.root+"/app/debug/page-1a2b.md") || !intact(a.root+"/app/debug/page-1a2b/1.txt") || exists(a.root+"/app/debug/new-3c4d.md") {
+			t.Error("a log has changed")
+		}
+		if level == proto.LevelReadOnly {
+			if got := a.tool(t, level, "write", in{"path": "debug/mine.md", "content": "x"}); strings.Contains(got, "zino repl") {
+				t.Errorf("a debug/ of the project: %s", got)
+			}
+			return
+		}
+		if got := a.tool(t, level, "write", in{"path": "debug/mine.md", "content": "x"}); !strings.HasPrefix(got, `{"ok":true`) {
 			t.Errorf("a debug/ of the project: %s", got)
 		}
 	})
+}
+
+// The reason is found without namespaces, too, where the kernel's error is another
+// one, and only where a line names a REPL directory.
+func TestREPLDirectoryReadOnlyLandlock(t *testing.T) {
+	a := newHarness(t, nil)
+	zinotest.Write(t, a.root+"/debug.md", replfile.Head)
+	zinotest.Write(t, a.root+"/debug/page-1a2b.md", "intact\n")
+	if !a.available(t, levelLandlock) {
+		return
+	}
+	for command, want := range map[string]int{"echo x >>debug/page-1a2b.md": 1, "echo x >other": 0} {
+		if got := a.toolIn(t, proto.LevelReadOnly, a.root, "bash", in{"command": command}); strings.Count(got, replMessage) != want {
+			t.Errorf("%s: %s", command, got)
+		}
+	}
+	if !intact(a.root + "/debug/page-1a2b.md") {
+		t.Error("a log has changed")
+	}
+}
+
+// Ways around the protection: other names of a log, a registry that is a symbolic
+// link, logs that do not exist yet, and a root in the logs.
+func TestREPLDirectoryAttacks(t *testing.T) {
+	t.Parallel()
+	a := newHarness(t, nil)
+	if !a.available(t, proto.LevelWorkspaceWrite) {
+		return
+	}
+	for name, tt := range map[string]struct{ before, code, after string }{
+		"hard link to a log":        {"mkdir -p a/debug b/c; echo good >a/debug/p-1a2b.md; ln a/debug/p-1a2b.md b/c/other", "echo evil >>b/c/other", "cat a/debug/p-1a2b.md"},
+		"hard link to the registry": {"mkdir -p a/debug; ln a/debug.md other; echo good >a/debug/p-1a2b.md", "echo evil >other; echo evil >>a/debug/p-1a2b.md", "cat a/debug/p-1a2b.md; cmp other a/debug.md"},
+		"a new hard link":           {"mkdir -p a/debug; echo good >a/debug/p-1a2b.md", "ln a/debug/p-1a2b.md other; echo evil >>other", "cat a/debug/p-1a2b.md"},
+		"registry as symbolic link": {"mkdir -p a/debug; mv a/debug.md r; ln -s ../r a/debug.md; echo good >a/debug/p-1a2b.md", "echo evil >>a/debug/p-1a2b.md; echo evil >r", "cat a/debug/p-1a2b.md; cmp r a/debug.md"},
+		"logs do not exist":         {"true", "mkdir a/debug; echo evil >a/debug/p-1a2b.md", "ls a/debug; echo good"},
+		"move the logs":             {"mkdir -p a/debug; echo good >a/debug/p-1a2b.md", "mv a/debug b; mv a c; rm -rf a; echo evil >>a/debug/p-1a2b.md", "cat a/debug/p-1a2b.md"},
+		"remove the registry":       {"mkdir -p a/debug; echo good >a/debug/p-1a2b.md", "rm -f a/debug.md; mv a/debug.md x; >a/debug.md", "cat a/debug/p-1a2b.md; test -s a/debug.md"},
+		"a copy is made":            {"mkdir -p a/debug; echo good >a/debug/p-1a2b.md", "cp -r a b; echo evil >>a/debug/p-1a2b.md", "cat a/debug/p-1a2b.md b/debug/p-1a2b.md | uniq"},
+	} {
+		root := zinotest.Dir(t)
+		zinotest.Write(t, root+"/a/debug.md", replfile.Head)
+		shellIn(t, root, tt.before)
+		a.toolIn(t, proto.LevelWorkspaceWrite, root, "bash", in{"command": tt.code})
+		if got := shellIn(t, root, tt.after); got != "good\n" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	// A directory that a run itself makes a REPL directory is protected from the next.
+	root := zinotest.Dir(t)
+	zinotest.Write(t, root+"/head", replfile.Head)
+	a.toolIn(t, proto.LevelWorkspaceWrite, root, "bash", in{"command": "mkdir debug; cp head debug.md; echo good >debug/p-1a2b.md"})
+	if got := a.toolIn(t, proto.LevelWorkspaceWrite, root, "bash", in{"command": "echo evil >>debug/p-1a2b.md"}); strings.Count(got, replMessage) != 1 {
+		t.Errorf("the next run: %s", got)
+	}
+	// Code cannot work in the logs themselves.
+	for _, below := range []string{"/debug", "/debug/p-1a2b"} {
+		shellIn(t, root, "mkdir -p debug/p-1a2b")
+		for _, got := range []string{
+			a.toolIn(t, proto.LevelWorkspaceWrite, root+below, "bash", in{"command": "echo evil >>p-1a2b.md"}),
+			a.toolIn(t, proto.LevelWorkspaceWrite, root+below, "write", in{"path": "p-1a2b.md", "content": "evil"}),
+		} {
+			if strings.Count(got, replMessage) != 1 {
+				t.Errorf("a root %s: %s", below, got)
+			}
+		}
+	}
+	zinotest.Equal(t, "the log", shellIn(t, root, "cat debug/p-1a2b.md"), "good\n")
 }
 
 // The result of a command that needs to write .git says in one line why it failed.

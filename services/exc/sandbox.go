@@ -218,10 +218,7 @@ func (b *Sandbox) wait(ctx context.Context, p *run.Process) (run.Result, error) 
 	if err != nil {
 		return r, err
 	}
-	var lines []string
-	if b.protected != nil {
-		lines = b.protected.Explain(r.Stdout, r.Stderr, r.ExitCode() != 0)
-	}
+	lines := b.explain(r.Stdout, r.Stderr, r.ExitCode() != 0)
 	b.checkProtected()
 	lines = append(lines, sandbox.ViolationLines(b.violations)...)
 	if b.gap != "" {
@@ -234,6 +231,17 @@ func (b *Sandbox) wait(ctx context.Context, p *run.Process) (run.Result, error) 
 		return r, &refusal{b.level, errors.New(r.Reason)}
 	}
 	return r, nil
+}
+
+// explain returns why writes of the run were refused, a line for each reason.
+func (b *Sandbox) explain(stdout, stderr string, failed bool) []string {
+	switch {
+	case b.protected != nil:
+		return b.protected.Explain(stdout, stderr, failed)
+	case b.level == proto.LevelReadOnly && b.plan != nil && b.plan.Root != "":
+		return sandbox.ExplainREPL(b.plan.Root, stdout, stderr, failed)
+	}
+	return nil
 }
 
 // report returns how the run was confined and what it has used.

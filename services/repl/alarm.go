@@ -30,12 +30,25 @@ func newAlarm(ring func(), debounce time.Duration) *alarm {
 	return &alarm{ring: ring, debounce: debounce}
 }
 
-// touch notes a change of the file.
+// touch notes a notification of a change of the file, and starts the debounce again.
 func (a *alarm) touch() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.last = time.Now(); a.first.IsZero() {
 		a.first = a.last
+	}
+	a.schedule()
+}
+
+// pending notes a change that was found by reading the file. It does not restart a
+// debounce that is running: a page that logs all the time has its file read all the
+// time, and that must not delay a request.
+func (a *alarm) pending() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.first.IsZero() {
+		a.first = time.Now()
+		a.last = a.first
 	}
 	a.schedule()
 }

@@ -59,6 +59,35 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
+// TestAlarmPending: a change that is found again and again is reported when the
+// debounce of its notification is over.
+func TestAlarmPending(t *testing.T) {
+	const debounce = 150 * time.Millisecond
+	for name, notify := range map[string]func(*alarm){"notified": (*alarm).touch, "only found": (*alarm).pending} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start, looks := time.Now(), make(chan time.Duration, 1)
+				var a *alarm
+				a = newAlarm(func() {
+					if a.changed() {
+						looks <- time.Since(start)
+					}
+				}, debounce)
+				notify(a)
+				for range 8 {
+					time.Sleep(16 * time.Millisecond) // of the bubble's clock
+					a.pending()
+				}
+				look := <-looks
+				a.stop()
+				if look < debounce || look > debounce+2*time.Millisecond {
+					t.Errorf("the look was at %v, want %v", look, debounce)
+				}
+			})
+		})
+	}
+}
+
 func TestAlarmStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAlarm(func() { t.Error("it rang") }, time.Millisecond)

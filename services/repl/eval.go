@@ -3,13 +3,16 @@ package repl
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"zino/proto"
 	"zino/services/repl/page"
 )
+
+// valueMax is the most bytes of a value in an answer; of a longer one it has what the
+// file shows.
+const valueMax = 1 << 20
 
 // timeoutMax is the longest timeout of a request.
 const timeoutMax = 24 * time.Hour
@@ -107,53 +110,31 @@ func evaluated(d page.Done, file string) evalAnswer {
 		return evalAnswer{err: &proto.Error{Code: proto.CodeBusy, Message: d.Error + ". Try again later."}}
 	}
 	r := proto.Evaluated{
-		OK: d.OK, Value: d.Value, Error: d.Error, Background: []proto.PageEvent{}, Omitted: d.Omitted,
+		OK: d.OK, Kind: "text", Background: []proto.PageEvent{}, Omitted: d.Omitted,
 		DurationMS: d.Duration.Milliseconds(), File: file,
 	}
-	if d.OK {
-		r.Kind = "text"
-		if d.JSON {
-			r.Kind = "json"
-		}
+	text := d.Value
+	if !d.OK {
+		text = d.Error
+	}
+	if len(text) > valueMax && d.Whole != "" {
+		text, r.Whole = d.Inline, d.Whole
+	} else if len(text) > valueMax { // the file cannot be used
+		text, d.JSON = strings.ToValidUTF8(text[:valueMax], "")+"\n... (the rest is left out) ...", false
+	}
+	r.Value, r.Error = &text, ""
+	if !d.OK {
+		r.Value, r.Error = nil, text
+	}
+	if d.JSON {
+		r.Kind = "json"
 	}
 	for _, c := range d.Background {
 		kind, _, _ := strings.Cut(c.Type, ".")
 		if kind != "console" {
 			kind = c.Type
 		}
-		r.Background = append(r.Background, proto.PageEvent{Type: kind, Level: c.Level, Source: c.Type, Message: c.Message, Stack: c.Stack})
+		r.Background = append(r.Background, proto.PageEvent{Type: kind, Level: c.Level, Source: c.Type, TS: c.Time, Place: c.Place, Message: c.Message, Stack: c.Stack})
 	}
 	return evalAnswer{Evaluated: r}
-}
-
-// connectedLog returns the log of a connected page: by its name with its id, by its
-// id, or by a name that it alone has.
-func (s *Service) connectedLog(name string) (*pageLog, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.live[name]; p != nil {
-		return p.log, nil
-	}
-	if l := s.logs[name]; l != nil && l.listed.live {
-		return l, nil
-	}
-	var found []string
-	var one *pageLog
-	for _, p := range s.live {
-		if p.attached.Name == name {
-			one, found = p.log, append(found, p.log.base)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return nil, notConnected(name)
-	case 1:
-		return one, nil
-	}
-	slices.Sort(found)
-	return nil, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("%d pages are called %q. Say which one: %s", len(found), name, strings.Join(found, ", "))}
-}
-
-func notConnected(name string) *proto.Error {
-	return &proto.Error{Code: proto.CodeNotFound, Message: fmt.Sprintf("No page %.100q is connected. debug.md lists those that are.", name)}
 }

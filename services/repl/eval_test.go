@@ -5,8 +5,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"zino/pkg/config"
+	"zino/pkg/wire"
 	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
@@ -145,9 +148,9 @@ func TestEvents(t *testing.T) {
 	f := b.page(proto.Attach{Name: "a"})
 	a := f.Attached()
 	must(t, f.events())
-	must(t, f.events(proto.PageEvent{Type: "console", Level: "log", Message: "ready"},
-		proto.PageEvent{Type: "window.onerror", Message: "x is not defined", Stack: "ReferenceError: x\n  at y"}))
-	b.has(a.File, "background at", fence+"Text console.log\nready\n", fence+"Error window.onerror\n", "at y")
+	must(t, f.events(proto.PageEvent{Type: "console", Level: "log", Message: "ready", TS: "22:52:47.120", Place: "app.js:12"},
+		proto.PageEvent{Type: "window.onerror", Message: "x is not defined", Stack: "ReferenceError: x\n  at y", TS: "22:52:48"}))
+	b.has(a.File, "background at", fence+"Text console.log 22:52:47.120 app.js:12\nready\n", fence+"Error window.onerror 22:52:48\n", "at y")
 	flood := make([]proto.PageEvent, 2*eventsMax)
 	for i := range flood {
 		flood[i] = proto.PageEvent{Type: "console", Level: "log", Message: strings.Repeat("flood", 100)}
@@ -203,7 +206,7 @@ func TestEval(t *testing.T) {
 	one := b.eval(proto.Eval{Page: "a", Code: "one", Agent: "robot"})
 	two := b.eval(proto.Eval{Page: "a", Code: "two", Agent: "robot"})
 	first := f.job(0)
-	must(t, f.events(proto.PageEvent{Type: "console", Level: "log", Message: "hello"}))
+	must(t, f.events(proto.PageEvent{Type: "console", Level: "log", TS: "22:52:48.120", Message: "hello"}))
 	if len(f.code()) != 1 {
 		t.Errorf("both are out: %q", f.code())
 	}
@@ -211,7 +214,7 @@ func TestEval(t *testing.T) {
 	if strings.TrimSpace(first.Code) == "two" { // either may come first
 		one, two = two, one
 	}
-	if r := zinotest.Receive(t, "the first answer", one); r.Value != "1" || len(r.Background) != 1 || r.Background[0] != (proto.PageEvent{Type: "console", Level: "log", Source: "console.log", Message: "hello"}) {
+	if r := zinotest.Receive(t, "the first answer", one); valueOf(r) != "1" || len(r.Background) != 1 || r.Background[0] != (proto.PageEvent{Type: "console", Level: "log", Source: "console.log", TS: "22:52:48.120", Message: "hello"}) {
 		t.Errorf("the first: %+v", r)
 	}
 	second := f.job(1)
@@ -221,7 +224,7 @@ func TestEval(t *testing.T) {
 	}
 	must(t, f.events(flood...))
 	must(t, f.answer(second.Job, "2"))
-	if r := zinotest.Receive(t, "the second answer", two); r.Value != "2" || len(r.Background) != 10 || r.Omitted != 15 || r.Background[2].Message != "17" {
+	if r := zinotest.Receive(t, "the second answer", two); valueOf(r) != "2" || len(r.Background) != 10 || r.Omitted != 15 || r.Background[2].Message != "17" {
 		t.Errorf("the second: %+v", r)
 	}
 	text := b.settled(a.File, 2)
@@ -247,13 +250,12 @@ func TestEvalBackground(t *testing.T) {
 	must(t, f.events(events...))
 	must(t, f.answer(job.Job, "1"))
 	r := zinotest.Receive(t, "the answer", answer)
-	if len(r.Background) != 3 || r.Background[0].Message != messages[0] || r.Background[1].Message != messages[1] ||
-		!strings.HasPrefix(r.Background[2].Message, messages[2][:100_000]+"\n... (100009 more bytes left out) ...") {
+	if len(r.Background) != 3 || r.Background[0].Message != messages[0] || r.Background[1].Message != messages[1] || r.Background[2].Message != messages[2] {
 		t.Errorf("%d events", len(r.Background))
 	}
 	text := b.settled(a.File, 1)
 	whole := strings.TrimSuffix(a.File, ".md") + "/1.txt"
-	zinotest.Contains(t, "the text", text, "\n\\u001b[1mbold\n", "\n"+messages[1]+"\n", fence+"JSON console.log\n"+messages[2][:90_000], "the whole is in "+whole)
+	zinotest.Contains(t, "the text", text, "\n\\u001b[1mbold\n", "\n"+messages[1]+"\n", fence+"JSON console.log ", "\n"+messages[2][:90_000], "the whole is in "+whole)
 	if b.file(whole) != messages[2] {
 		t.Errorf("%s has %d bytes", whole, len(b.file(whole)))
 	}
@@ -297,10 +299,59 @@ func TestHangUp(t *testing.T) {
 	if got := last.Receive(); !strings.Contains(got, `"value":"2"`) {
 		t.Errorf("the last one: %s", got)
 	}
-	if got := strings.Join(f.code(), ","); got != "running,fromFile\n,last" {
+	if got := strings.Join(f.code(), ","); got != "running,fromFile,last" {
 		t.Errorf("ran %q", got)
 	}
 	if text := b.file(f.Attached().File); strings.Contains(text, "queued") {
 		t.Errorf("a withdrawn request is in the file:\n%s", text)
+	}
+}
+
+// TestEvalEmptyValue checks which fields of the answer are on the wire.
+func TestEvalEmptyValue(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, "")
+	f := b.silentPage(proto.Attach{Name: "a"})
+	for i, c := range []struct {
+		result proto.JobResult
+		want   string
+	}{
+		{proto.JobResult{OK: true, Kind: "text"}, `"ok":true,"kind":"text","value":"","background":[],`},
+		{proto.JobResult{Error: "x"}, `"ok":false,"kind":"text","error":"x","background":[],`},
+	} {
+		answered := b.eval(proto.Eval{Page: "a", Code: "x"})
+		c.result.ID, c.result.Nonce, c.result.Job = f.Attached().ID, f.Attached().Nonce, f.job(i).Job
+		_, err := b.Result(t.Context(), c.result)
+		must(t, err)
+		text, err := wire.AppendObject(nil, "", zinotest.Receive(t, "the answer", answered))
+		must(t, err)
+		if !strings.HasPrefix(string(text), "{"+c.want) {
+			t.Errorf("got %s, want %s", text, c.want)
+		}
+	}
+}
+
+// TestEventTimes: events keep their time and place; a time that is not one is replaced.
+func TestEventTimes(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, "")
+	f := b.silentPage(proto.Attach{Name: "a"})
+	answered := b.eval(proto.Eval{Page: "a", Code: "x"})
+	job := f.job(0)
+	var sent []proto.PageEvent
+	for _, ts := range []string{"22:52:48.120", "22:52:48", "", "25:00:00", "22:52:48.123456789", "now\n```"} {
+		sent = append(sent, proto.PageEvent{Type: "console", Level: "log", TS: ts, Place: "app.js:12", Message: "m"})
+	}
+	sent[1].Place = "a\n`b\x1b" + strings.Repeat("x", 3000)
+	must(t, f.events(sent...))
+	must(t, f.answer(job.Job, "1"))
+	got := zinotest.Receive(t, "the answer", answered).Background
+	if len(got) != len(sent) || got[0].TS != "22:52:48.120" || got[0].Place != "app.js:12" || got[1].TS != "22:52:48" || got[4].TS != "22:52:48.123" {
+		t.Fatalf("got %+v", got)
+	}
+	for _, e := range got {
+		if _, err := time.Parse(time.TimeOnly, e.TS); err != nil || len(e.TS) > len(eventTime) || strings.ContainsAny(e.Place, "\n\x1b") || utf8.RuneCountInString(e.Place) > placeMax {
+			t.Errorf("%+v", e)
+		}
 	}
 }

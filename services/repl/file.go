@@ -1,15 +1,11 @@
 package repl
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
 	"io/fs"
-	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -26,9 +22,6 @@ const (
 	// scanFrom is the size from which a log that was not read yet is scanned, and
 	// not read as a whole.
 	scanFrom = 256 << 10
-	// lookBack is how much of a log's end is searched for a placeholder that an
-	// earlier service left.
-	lookBack = 16 << 10
 	// pollEvery is the interval at which all logs are checked for changes that no
 	// notification reported.
 	pollEvery = 2 * time.Second
@@ -55,16 +48,18 @@ func (l *pageLog) transition(e page.Event) []page.Action {
 		}
 		if err == nil {
 			l.report(nil)
-			l.state, l.known = next, known
+			l.state, l.known, l.kept = next, known, nil
 			return actions
 		}
 		if errors.Is(err, errSaving) {
 			break
 		}
 		l.report(err)
+		l.dropKept()
 		return l.postpone(e)
 	}
-	l.alarm.touch() // the file follows when the other programs are done
+	l.dropKept()
+	l.alarm.pending() // the file follows when the other programs are done
 	return l.postpone(e)
 }
 
@@ -118,6 +113,12 @@ func (l *pageLog) try(e page.Event) (*page.State, known, []page.Action, error) {
 				return fail(err)
 			}
 		}
+		if err := l.keep(actions); err != nil {
+			l.s.log.Warn("cannot store a long result", "dir", l.bodies, "error", err)
+			l.dropKept()
+			view.NoKeep = true
+			next, edit, actions = l.state.Apply(view, e)
+		}
 		v, err = l.s.dir.Replace(l.file, v, edit.From, edit.Text)
 		if errors.Is(err, tail.ErrSaved) && slices.ContainsFunc(actions, isRun) {
 			// An editor saves a copy that contains the request, or is about to. It runs
@@ -168,7 +169,7 @@ func (l *pageLog) knownOf(v *tail.View, from int64) known {
 // a save would mix both.
 func (l *pageLog) saving(e page.Event, v *tail.View) bool {
 	switch e.(type) {
-	case page.Changed, page.Start, page.Connected:
+	case page.Changed, page.Start, page.Connected, page.Stopping:
 		return false
 	}
 	return l.known != known{} && v.Offset <= l.state.From() && !l.unchanged(v)
@@ -205,76 +206,4 @@ func (l *pageLog) report(err error) {
 		l.s.log.Info("a page's file can be used again", "file", l.file)
 	}
 	l.s.setFault(l.file, text)
-}
-
-// follow passes changes in the directory of the logs on to them, until the watcher
-// is closed.
-func (s *Service) follow() {
-	for path := range s.watcher.C {
-		if path == "" {
-			for _, l := range s.allLogs() {
-				l.poll()
-			}
-			continue
-		}
-		base, ok := strings.CutSuffix(filepath.Base(path), ".md")
-		if !ok {
-			continue
-		}
-		s.mu.Lock()
-		l := s.logs[base]
-		s.mu.Unlock()
-		if l != nil {
-			l.alarm.touch()
-		}
-	}
-}
-
-// markInterrupted marks the requests that an earlier service left executing as
-// interrupted, also in the logs of pages that never come back. Only logs whose end
-// has a placeholder are read further: there may be thousands.
-func (s *Service) markInterrupted() {
-	names, err := s.dir.Names(logDir)
-	if err != nil {
-		s.log.Warn("cannot list the logs", "dir", logDir, "error", err)
-	}
-	for _, file := range names {
-		name, id, ok := splitLogName(file)
-		if !ok {
-			continue
-		}
-		if left, err := s.leftExecuting(logDir + "/" + file); err != nil || !left {
-			continue // an error is reported when the page connects
-		}
-		l := newPageLog(s, name, id, "js")
-		s.logs[l.base] = l
-		l.mu.Lock()
-		l.open()
-		l.mu.Unlock()
-	}
-}
-
-// splitLogName splits the file name of a log into the page's name and id.
-func splitLogName(file string) (name, id string, ok bool) {
-	base, ok := strings.CutSuffix(file, ".md")
-	i := strings.LastIndexByte(base, '-')
-	if !ok || i < 1 || !page.IsShortID(base[i+1:]) || page.Sanitize(base[:i]) != base[:i] {
-		return "", "", false
-	}
-	return base[:i], base[i+1:], true
-}
-
-// leftExecuting reports whether a line near the end of a log looks like a
-// placeholder.
-func (s *Service) leftExecuting(file string) (bool, error) {
-	f, err := s.dir.Open(file)
-	if err != nil {
-		return false, err
-	}
-	var end []byte
-	info, err := f.Stat()
-	if err == nil {
-		end, err = io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-lookBack), lookBack))
-	}
-	return bytes.Contains(end, []byte("\nexecuting (")), errors.Join(err, f.Close())
 }

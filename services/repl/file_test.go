@@ -5,10 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"zino/pkg/replfile"
 	"zino/pkg/watch"
 	"zino/pkg/zinotest"
 	"zino/proto"
@@ -323,5 +325,57 @@ func TestEditing(t *testing.T) {
 	}
 	if !strings.Contains(text, fmt.Sprintf("remark %d.%d\n", requests-1, saves-1)) {
 		t.Errorf("the last remark is lost: %s", text)
+	}
+}
+
+// TestBusyPage: events of a page, and what the service writes for them, do not restart
+// the debounce of a request, however long the log is.
+func TestBusyPage(t *testing.T) {
+	t.Parallel()
+	for name, length := range map[string]int{"short": 0, "10 MB": 10 << 20} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := settings(newDir(t))
+			cfg.DebounceMS = 10_000
+			b := &env{t: t, dir: cfg.Dir}
+			b.open(cfg, watch.New([]string{newDir(t)}, time.Hour, b.out.Logger())) // the test notifies
+			b.write("debug/a-1a2b.md", history("a-1a2b", length)+b.cfg.Footer+"\n")
+			f := b.silentPage(proto.Attach{Name: "a", ID: "1a2b"})
+			l := f.log
+			b.add(l.file, js("1"))
+			l.alarm.touch()
+			rest := func() time.Time {
+				l.alarm.mu.Lock()
+				defer l.alarm.mu.Unlock()
+				return l.alarm.rest()
+			}
+			at := rest()
+			for i := range 100 {
+				must(t, f.events(proto.PageEvent{Type: "console", Level: "log", Message: strconv.Itoa(i)}))
+				l.mu.Lock()
+				l.apply(page.Tick{At: time.Now()})
+				l.mu.Unlock()
+				l.poll()
+			}
+			if now := rest(); now != at {
+				t.Errorf("the debounce ends %v later", now.Sub(at))
+			}
+		})
+	}
+}
+
+// The registry replaces a debug.md of the project's own, whose text is kept.
+func TestForeignRegistry(t *testing.T) {
+	dir := newDir(t)
+	for i, mine := range []string{"# Debug notes\nmine\n", "# Other notes\n"} {
+		zinotest.Write(t, filepath.Join(dir, registryFile), mine)
+		b := newEnv(t, dir)
+		b.has(registryFile, replfile.Head)
+		zinotest.Equal(t, "the text that was there", b.file(fmt.Sprintf("debug.md.kept-%d", i+1)), mine)
+		b.stop()
+	}
+	newEnv(t, dir).stop()
+	if names := zinotest.Names(t, dir); strings.Count(names, ".kept-") != 2 {
+		t.Errorf("there are %s", names)
 	}
 }

@@ -1,12 +1,7 @@
 package repl
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"path"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,9 +9,6 @@ import (
 	"zino/proto"
 	"zino/services/repl/page"
 )
-
-// givenMax is how many jobs are remembered. Answers to others are refused.
-const givenMax = 32
 
 // pageLog is the log file of a page and the work on it. It outlives the page: one
 // that connects again with the same id and name continues it.
@@ -29,12 +21,14 @@ type pageLog struct {
 	listed           listed // guarded by s.mu
 	announced, fault string // the last status and the last error that were reported
 	permanent        bool   // the error does not pass by waiting
+	events           eventLog
 
 	mu     sync.Mutex  // locked while the file is read and written
 	state  *page.State // nil: the file was not opened yet
 	known  known
 	page   *Page // nil: gone
-	given  []given
+	given  []*given
+	kept   map[string]string    // files that the transition under way has created, with their content
 	evals  map[string]*evalCall // by key
 	closed bool
 }
@@ -44,20 +38,17 @@ type listed struct {
 	live      bool
 	pending   bool // there is something to be done at a later time
 	state     string
+	title     string // what the page calls itself now
 	url, kind string
 	seen      time.Time // when the page last sent something
-}
-
-// given is a job that was given out.
-type given struct {
-	job, agent, nonce string
+	busy      time.Time // since when it has not answered; zero: it answers
 }
 
 func newPageLog(s *Service, name, id, lang string) *pageLog {
 	base := name + "-" + id
 	l := &pageLog{
 		s: s, base: base, name: name, id: id, lang: lang,
-		file: logDir + "/" + base + ".md", bodies: logDir + "/" + base, evals: map[string]*evalCall{},
+		file: logDir + "/" + base + ".md", bodies: logDir + "/" + base, evals: map[string]*evalCall{}, events: eventLog{epoch: random(4)},
 	}
 	l.alarm = newAlarm(l.due, s.debounce())
 	l.listed = listed{state: "idle", seen: time.Now()}
@@ -72,18 +63,16 @@ func (l *pageLog) open() {
 	if l.state != nil {
 		return
 	}
+	l.s.mu.Lock()
+	kind := l.listed.kind
+	l.s.mu.Unlock()
 	cfg := &l.s.cfg
 	o := page.Options{
 		Name: l.name, ID: l.id, Epoch: random(4), Lang: l.lang, Footer: cfg.Footer,
 		Timeout: seconds(cfg.Timeout), Cadence: seconds(cfg.Cadence), Quiet: seconds(cfg.Quiet),
-		Debounce: l.s.debounce(), BodyMax: cfg.BodyMax, Kept: l.s.lastBody(l.bodies),
+		Debounce: l.s.debounce(), BodyMax: cfg.BodyMax, Kept: l.s.lastBody(l.bodies), Program: kind == "program",
 	}
-	switch l.lang {
-	case "javascript", "mjs":
-		o.Lang = "js"
-	case "python", "python3":
-		o.Lang = "py"
-	}
+	o.Lang = normalLang(l.lang)
 	if o.Lang != "js" && o.Footer == usualFooter {
 		o.Footer = "" // the usual one speaks of JS; the default of the language is used
 	}
@@ -91,22 +80,18 @@ func (l *pageLog) open() {
 	l.apply(page.Start{At: time.Now()})
 }
 
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
-
-// lastBody returns the highest number of the overflow files in a directory.
-func (s *Service) lastBody(dir string) (highest int) {
-	names, err := s.dir.Names(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn("cannot list long results", "dir", dir, "error", err)
+// normalLang returns the name that package page has for a language.
+func normalLang(lang string) string {
+	switch lang {
+	case "javascript", "mjs":
+		return "js"
+	case "python", "python3":
+		return "py"
 	}
-	for _, name := range names {
-		number, ok := strings.CutSuffix(name, ".txt")
-		if n, err := strconv.Atoi(number); ok && err == nil {
-			highest = max(highest, n)
-		}
-	}
-	return highest
+	return lang
 }
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // connect makes p the page of the log.
 func (l *pageLog) connect(p *Page) error {
@@ -115,13 +100,17 @@ func (l *pageLog) connect(p *Page) error {
 	if l.closed {
 		return unavailable()
 	}
-	l.s.seen(l, func(s *listed) { s.url, s.kind, s.live = p.url, p.kind, true })
+	l.s.seen(l, func(s *listed) { s.title, s.url, s.kind, s.live, s.busy = p.title, p.url, p.kind, true, time.Time{} })
 	l.open()
 	if l.page != nil { // the page before is about to disconnect
 		l.apply(page.Gone{At: time.Now()})
 	}
 	l.page = p
-	l.apply(page.Connected{At: time.Now()})
+	l.apply(page.Connected{At: time.Now(), Title: p.title, URL: p.url})
+	l.touch()
+	l.s.mu.Lock()
+	p.ready = true
+	l.s.mu.Unlock()
 	l.announce()
 	return nil
 }
@@ -134,8 +123,9 @@ func (l *pageLog) disconnect(p *Page) {
 		return
 	}
 	l.page = nil
-	l.s.seen(l, func(s *listed) { s.live = false })
+	l.s.seen(l, func(s *listed) { s.live, s.busy = false, time.Time{} })
 	l.apply(page.Gone{At: time.Now()})
+	l.touch()
 	l.announce()
 }
 
@@ -147,7 +137,7 @@ func (l *pageLog) due() {
 	if l.closed || l.state == nil {
 		return
 	}
-	if l.alarm.changed() && !l.s.work.draining() && (l.page != nil || !l.state.Deadline().IsZero()) {
+	if l.alarm.changed() && !l.s.work.draining() {
 		v, err := l.s.dir.Read(l.file, l.state.From())
 		if err != nil || v.Missing || !l.unchanged(&v) {
 			l.apply(page.Changed{At: time.Now()})
@@ -163,7 +153,7 @@ func (l *pageLog) due() {
 func (l *pageLog) poll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.page == nil { // the state learns of changes when the page is back
+	if l.closed || l.state == nil {
 		return
 	}
 	stamp, err := l.s.dir.Stat(l.file)
@@ -172,17 +162,23 @@ func (l *pageLog) poll() {
 	}
 	v, err := l.s.dir.Read(l.file, l.state.From())
 	if err != nil || v.Missing || !l.unchanged(&v) {
-		l.alarm.touch()
+		l.alarm.pending()
 	}
 }
 
-// close ends the work on the file. What is executing is marked as interrupted when
-// the service starts again.
+// close marks open requests as interrupted and ends the work on the file. A file that
+// cannot be written is marked when the service starts again.
 func (l *pageLog) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return
+	}
+	if l.state != nil {
+		l.apply(page.Stopping{At: time.Now()})
+		if l.fault != "" {
+			l.s.log.Warn("a request may stay open in its file until the next start", "file", l.file, "error", l.fault)
+		}
 	}
 	l.closed = true
 	l.alarm.stop()
@@ -202,15 +198,6 @@ func (l *pageLog) apply(e page.Event) []page.Action {
 		case page.Cancel:
 			if l.page != nil {
 				l.page.cancel(a.Job)
-			}
-		case page.Keep:
-			// A file that exists is never overwritten.
-			err := errors.Join(l.s.dir.Make(logDir), l.s.dir.Make(path.Dir(a.File)))
-			if err == nil {
-				err = l.s.dir.Create(a.File, []byte(a.Body))
-			}
-			if err != nil {
-				l.s.log.Warn("cannot keep a long result", "file", a.File, "error", err)
 			}
 		case page.Status:
 			l.announce()
@@ -240,26 +227,16 @@ func (l *pageLog) run(a page.Run) {
 	if len(l.given) == givenMax {
 		l.given = append(l.given[:0], l.given[1:]...)
 	}
-	l.given = append(l.given, given{a.Job, a.Agent, l.page.attached.Nonce})
-	l.page.send(proto.TypeJob, proto.Job{Job: a.Job, Code: a.Code, Lang: l.page.lang, TimeoutMS: max(1, a.Timeout.Milliseconds())})
-}
-
-// givenJob returns a job that was given out.
-func (l *pageLog) givenJob(job string) (given, bool) {
-	for _, g := range l.given {
-		if g.job == job {
-			return g, true
-		}
-	}
-	return given{}, false
+	l.given = append(l.given, &given{job: a.Job, agent: a.Agent, nonce: l.page.attached.Nonce})
+	l.page.send(proto.TypeJob, proto.Job{Job: a.Job, Code: a.Code, Lang: l.page.lang, TimeoutMS: max(1, a.Timeout.Milliseconds()), Test: a.Test})
 }
 
 // done answers the callers of a request that has ended.
 func (l *pageLog) done(d page.Done) {
 	agent := ""
-	if g, ok := l.givenJob(d.Job); ok {
-		agent = g.agent
-		l.s.work.end()
+	if g := l.givenJob(d.Job); g != nil {
+		agent, g.over, g.parts = g.agent, true, nil
+		l.s.work.endJob()
 	}
 	if c := l.evals[d.Key]; d.Key != "" && c != nil {
 		delete(l.evals, d.Key)
@@ -279,7 +256,7 @@ func (l *pageLog) announce() {
 	l.listed.state = status
 	shown := l.describe()
 	s.mu.Unlock()
-	if text := fmt.Sprint(l.page != nil, status, shown.URL); text != l.announced {
+	if text := fmt.Sprint(l.page != nil, status, shown.Title, shown.URL, shown.BusySince); text != l.announced {
 		l.announced = text
 		s.publish(l, proto.TypePage, shown)
 		s.registry.changed()
@@ -288,8 +265,16 @@ func (l *pageLog) announce() {
 
 // describe returns the log as lists show it. s.mu is locked.
 func (l *pageLog) describe() proto.Page {
+	title := l.listed.title
+	if page.Sanitize(title) == l.name {
+		title = ""
+	}
+	busy := ""
+	if !l.listed.busy.IsZero() {
+		busy = l.listed.busy.Format(time.RFC3339)
+	}
 	return proto.Page{
-		ID: l.id, Name: l.name, File: l.file, URL: l.listed.url, Lang: l.lang, Kind: l.listed.kind,
-		State: l.listed.state, LastSeen: l.listed.seen.Format(time.RFC3339),
+		ID: l.id, Name: l.name, Title: title, File: l.file, URL: l.listed.url, Lang: l.lang, Kind: l.listed.kind,
+		State: l.listed.state, BusySince: busy, LastSeen: l.listed.seen.Format(time.RFC3339),
 	}
 }

@@ -123,7 +123,7 @@ func TestMemory(t *testing.T) {
 			}
 		}
 	}
-	if n := heap() - before; n > 30<<20 {
+	if n := heap() - before; n > 40<<20 { // half of it are events for log
 		t.Errorf("200 pages take %d bytes", n)
 	}
 }

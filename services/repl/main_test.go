@@ -241,3 +241,11 @@ const fence = "```"
 
 // js returns a block of code.
 func js(code string) string { return fence + "js\n" + code + "\n" + fence + "\n" }
+
+// valueOf returns the value of code that ran, or "".
+func valueOf(r proto.Evaluated) string {
+	if r.Value == nil {
+		return ""
+	}
+	return *r.Value
+}

@@ -78,12 +78,17 @@ func TestExamples(t *testing.T) {
 	b := newEnv(t, "")
 	socket := b.listen()
 	all := examples(t)
-	if len(all) != 7 {
+	if len(all) != 10 {
 		t.Fatalf("there are %d examples", len(all))
 	}
 	f := b.page(proto.Attach{Name: "index-7-zen", ID: "1a2b", URL: "http://127.0.0.1:8302/"})
 	c := rpctest.Dial(t, socket)
 	alike(t, all["pages"].Replies[0], c.Ask(string(all["pages"].Request)))
+
+	must(t, f.events(said(1, 1)...))
+	for _, typ := range []string{"log", "outline"} {
+		alike(t, all[typ].Replies[0], c.Ask(string(all[typ].Request)))
+	}
 
 	watcher := rpctest.Dial(t, socket)
 	watcher.Send(string(all["watch"].Request))
@@ -113,11 +118,11 @@ func TestExamples(t *testing.T) {
 	if job["lang"] != "python" || strings.TrimSpace(job["code"].(string)) != "1+1" {
 		t.Errorf("the job is %v", job)
 	}
-	for _, typ := range []string{"started", "events", "result"} {
+	for _, typ := range []string{"started", "events", "part", "result"} {
 		request := strings.Replace(fill.Replace(string(all[typ].Request)), `"job":"7"`, `"job":"`+job["job"].(string)+`"`, 1)
 		alike(t, all[typ].Replies[0], c.Ask(request))
 	}
-	b.has(self["file"].(string), fence+"JSON\n2\n", "ready")
+	b.has(self["file"].(string), fence+"JSON\n12\n", "ready")
 	must(t, program.Close())
 	b.until("the program is gone", func() bool { return strings.Contains(c.Ask(`{"type":"pages"}`), `"pages":[]`) })
 }
@@ -154,6 +159,11 @@ func TestConformance(t *testing.T) {
 		{Name: "eval of an empty page", Request: `{"type":"eval","page":"","code":"1"}`, Code: "not_found", Message: "…"},
 		{Name: "eval of a path", Request: `{"type":"eval","page":"../../etc/passwd","code":"1"}`, Code: "not_found", Message: `No page "../../etc/passwd" is connected. debug.md lists those that are.`},
 		{Name: "watch of an unknown page", Request: `{"type":"watch","page":"missing"}`, Code: "not_found", Message: "…"},
+		{Name: "log of an unknown page", Request: `{"type":"log","page":"missing"}`, Code: "not_found", Message: "…"},
+		{Name: "log of another type", Request: `{"type":"log","page":7}`, Code: "invalid", Message: "…"},
+		{Name: "log without end", Request: `{"type":"log","page":"a","limit":5000}`, Code: "invalid", Message: `Invalid request: field "limit": it is 0 to 1000`},
+		{Name: "outline of an unknown page", Request: `{"type":"outline","page":"missing"}`, Code: "not_found", Message: "…"},
+		{Name: "outline without end", Request: `{"type":"outline","page":"a","depth":5000}`, Code: "invalid", Message: `Invalid request: field "depth": it is 0 to 100`},
 		{Name: "result", Request: `{"type":"result","id":"1a2b","nonce":"x","job":"1","ok":true}`, Code: "unknown", Message: noPage},
 		{Name: "events", Request: `{"type":"events","id":"","nonce":"","events":[]}`, Code: "unknown", Message: noPage},
 		{Name: "an event without a message", Request: `{"type":"events","id":"1a2b","nonce":"x","events":[{"type":"window"}]}`, Code: "invalid", Message: "…"},

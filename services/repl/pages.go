@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"io/fs"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"zino/pkg/rpc"
+	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/repl/page"
 )
@@ -22,6 +22,8 @@ import (
 const (
 	liveMax   = 300    // connected pages
 	goneMax   = 200    // logs kept in memory without a page
+	titleMax  = 200    // bytes
+	placeMax  = 100    // bytes of the place of an event
 	labelMax  = 32     // bytes of a language or a kind
 	urlMax    = 2000   // bytes
 	nonceMax  = 128    // bytes
@@ -34,14 +36,17 @@ type Page struct {
 	s               *Service
 	log             *pageLog
 	attached        proto.Attached
+	title           string // what it calls itself now
 	url, lang, kind string
+	ready           bool // the log has the page: it is listed and runs code; guarded by Service.mu
 
 	once  sync.Once
 	ended chan struct{}
 	wake  chan struct{} // has an element if there may be packets
 
 	mu      sync.Mutex
-	packets []packet // not sent yet: at most one job, and jobs to be cancelled
+	packets []packet                          // not sent yet: at most one job, outlines, and jobs to be cancelled
+	looks   map[string]chan<- proto.JobResult // callers of outline, by job
 }
 
 // packet is a message to a page or to a watcher.
@@ -56,21 +61,25 @@ type packet struct {
 func (s *Service) Connect(a proto.Attach) (*Page, error) {
 	p := &Page{
 		s: s, url: plainURL(a.URL), lang: plainLabel(a.Lang, "js"), kind: plainLabel(a.Kind, "page"),
-		ended: make(chan struct{}), wake: make(chan struct{}, 1),
+		ended: make(chan struct{}), wake: make(chan struct{}, 1), looks: map[string]chan<- proto.JobResult{},
+		title:    plainTitle(a.Name),
 		attached: proto.Attached{ID: a.ID, Name: page.Sanitize(a.Name), Nonce: a.Nonce},
 	}
 	if a.Nonce == "" || len(a.Nonce) > nonceMax {
 		p.attached.Nonce = random(16)
 	}
-	old, admitted, err := s.admit(p, s.newID(p.attached.Name))
-	for err == nil && !admitted { // another page was given the new id first
-		old, admitted, err = s.admit(p, s.newID(p.attached.Name))
+	old, replaced, err := s.admit(p)
+	for errors.Is(err, errIDTaken) { // another page was given the new id first
+		old, replaced, err = s.admit(p)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if old != nil {
 		old.end()
+	}
+	if replaced != nil {
+		replaced.close()
 	}
 	if err := p.log.connect(p); err != nil {
 		s.dismiss(p)
@@ -80,51 +89,52 @@ func (s *Service) Connect(a proto.Attach) (*Page, error) {
 	return p, nil
 }
 
-// admit gives a page its id and its log, and returns the page that it replaces. It
-// fails without an error if it needs newID and that is taken.
-func (s *Service) admit(p *Page, newID string) (old *Page, admitted bool, err error) {
+// errIDTaken: another page has got the id since it was found to be free.
+var errIDTaken = errors.New("the new id is taken")
+
+// admit gives a page its id and its log. It returns the page that it replaces, and the
+// log of another language.
+func (s *Service) admit(p *Page) (old *Page, replaced *pageLog, err error) {
+	names, err := s.logNames()
+	newID := s.newID(names)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.work.draining() {
-		return nil, false, unavailable()
+	switch {
+	case s.work.draining():
+		return nil, nil, unavailable()
+	case err != nil:
+		return nil, nil, err
 	}
 	if old = s.live[p.attached.ID]; old != nil && old.attached.Nonce != p.attached.Nonce {
 		old, p.attached.ID = nil, ""
 	}
 	if old == nil && len(s.live) >= liveMax {
-		return nil, false, &proto.Error{Code: proto.CodeBusy, Message: "Too many pages are connected. Close some of them."}
+		return nil, nil, &proto.Error{Code: proto.CodeBusy, Message: "Too many pages are connected. Close some of them."}
 	}
 	if !page.IsShortID(p.attached.ID) {
-		if s.live[newID] != nil {
-			return nil, false, nil
+		if s.live[newID] != nil || s.logs[newID] != nil {
+			return nil, nil, errIDTaken
 		}
 		p.attached.ID = newID
 	}
-	l := s.logs[p.attached.Name+"-"+p.attached.ID]
+	// The id is the identity: the file keeps the name that it was created with.
+	l := s.logs[p.attached.ID]
 	if l == nil || l.lang != p.lang && !l.listed.live && !l.listed.pending {
-		l = newPageLog(s, p.attached.Name, p.attached.ID, p.lang)
-		s.logs[l.base] = l
+		name := p.attached.Name
+		switch {
+		case l != nil:
+			name, replaced = l.name, l
+		case names[p.attached.ID] != "":
+			name = names[p.attached.ID]
+		}
+		l = newPageLog(s, name, p.attached.ID, p.lang)
+		s.logs[l.id] = l
 	}
-	p.log, p.attached.File = l, l.file
-	l.listed.live, l.listed.url, l.listed.kind = true, p.url, p.kind
+	p.log, p.attached.Name, p.attached.File = l, l.name, l.file
+	l.listed.live, l.listed.title, l.listed.url, l.listed.kind = true, p.title, p.url, p.kind
 	s.live[p.attached.ID] = p
-	return old, true, nil
-}
-
-// newID returns an id that no page and no log has, of four digits if there is one.
-func (s *Service) newID(name string) string {
-	for length := 4; ; length = min(length+1, 8) {
-		id := random(4)[:length]
-		s.mu.Lock()
-		taken := s.live[id] != nil || s.logs[name+"-"+id] != nil
-		s.mu.Unlock()
-		if taken {
-			continue
-		}
-		if _, err := s.dir.Stat(logDir + "/" + name + "-" + id + ".md"); errors.Is(err, fs.ErrNotExist) || length == 8 {
-			return id
-		}
-	}
+	p.ready = old != nil && old.ready
+	return old, replaced, nil
 }
 
 // dismiss removes a page from the list.
@@ -151,7 +161,7 @@ func (s *Service) forgetOldLogs() {
 		if oldest == nil {
 			return
 		}
-		delete(s.logs, oldest.base)
+		delete(s.logs, oldest.id)
 	}
 }
 
@@ -174,6 +184,11 @@ func plainLabel(s, usual string) string {
 		return usual
 	}
 	return s
+}
+
+// plainTitle makes a title harmless: one line of printable characters.
+func plainTitle(s string) string {
+	return text.Clip(text.VisibleLine(strings.TrimSpace(strings.ToValidUTF8(s[:min(len(s), 4*titleMax)], ""))), titleMax)
 }
 
 // plainURL returns an address without user, query and fragment, which may be secret.
@@ -204,7 +219,7 @@ func (p *Page) Next(ctx context.Context) (typ string, body any, err error) {
 			next := p.packets[0]
 			p.packets = slices.Delete(p.packets, 0, 1)
 			p.mu.Unlock()
-			if job, ok := next.body.(proto.Job); ok {
+			if job, ok := next.body.(proto.Job); ok && job.Outline == nil {
 				p.log.mu.Lock()
 				if p.log.page == p && !p.log.closed {
 					p.log.apply(page.Started{At: time.Now(), Job: job.Job})
@@ -291,7 +306,9 @@ func (s *Service) Pages(context.Context, proto.PagesRequest) (proto.Pages, error
 	defer s.mu.Unlock()
 	pages := make([]proto.Page, 0, len(s.live))
 	for _, p := range s.live {
-		pages = append(pages, p.log.describe())
+		if p.ready {
+			pages = append(pages, p.log.describe())
+		}
 	}
 	slices.SortFunc(pages, func(a, b proto.Page) int {
 		if c := strings.Compare(a.Name, b.Name); c != 0 {
@@ -302,49 +319,6 @@ func (s *Service) Pages(context.Context, proto.PagesRequest) (proto.Pages, error
 	return proto.Pages{Pages: pages}, nil
 }
 
-// Result takes the result of a job. An answer to a job that was not given to this
-// page, or that is answered already, is the error unknown.
-func (s *Service) Result(_ context.Context, req proto.JobResult) (proto.Empty, error) {
-	kind := req.Kind
-	if kind != "" && kind != "json" && kind != "text" {
-		return proto.Empty{}, &proto.Error{Code: proto.CodeInvalid, Message: `Invalid request: field "kind": it is "json" or "text"`}
-	}
-	return s.applyToJob(req.ID, req.Nonce, req.Job, func(now time.Time) page.Event {
-		return page.Result{At: now, Job: req.Job, OK: req.OK, JSON: kind == "json", Value: req.Value, Error: req.Error}
-	})
-}
-
-// Started takes a page's report that a job has begun.
-func (s *Service) Started(_ context.Context, req proto.JobStarted) (proto.Empty, error) {
-	return s.applyToJob(req.ID, req.Nonce, req.Job, func(now time.Time) page.Event {
-		return page.Started{At: now, Job: req.Job}
-	})
-}
-
-// applyToJob applies an event that a page reports about a job.
-func (s *Service) applyToJob(id, nonce, job string, event func(now time.Time) page.Event) (proto.Empty, error) {
-	unknown := &proto.Error{Code: proto.CodeUnknown, Message: "No such job is out: it was never given to this page, or it has been answered."}
-	p, err := s.livePage(id, nonce)
-	if err != nil {
-		return proto.Empty{}, err
-	}
-	l := p.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return proto.Empty{}, unavailable()
-	}
-	if g, ok := l.givenJob(job); !ok || !equal(g.nonce, nonce) || l.page != p {
-		return proto.Empty{}, unknown
-	}
-	for _, a := range l.apply(event(time.Now())) {
-		if _, ok := a.(page.Unknown); ok {
-			return proto.Empty{}, unknown
-		}
-	}
-	return proto.Empty{}, nil
-}
-
 // Events takes what happened in a page beside its jobs.
 func (s *Service) Events(_ context.Context, req proto.PageEvents) (proto.Empty, error) {
 	p, err := s.livePage(req.ID, req.Nonce)
@@ -352,8 +326,15 @@ func (s *Service) Events(_ context.Context, req proto.PageEvents) (proto.Empty, 
 		return proto.Empty{}, err
 	}
 	events := make([]page.Captured, 0, min(len(req.Events), eventsMax))
-	for _, e := range req.Events[:min(len(req.Events), eventsMax)] {
-		events = append(events, captured(e))
+	now := time.Now().Format(eventTime)
+	req.Events = req.Events[:min(len(req.Events), eventsMax)]
+	for i := range req.Events {
+		e := &req.Events[i]
+		if _, err := time.Parse(time.TimeOnly, e.TS); err != nil { // it accepts a fraction
+			e.TS = now
+		}
+		e.TS = e.TS[:min(len(e.TS), len(eventTime))]
+		events = append(events, captured(*e))
 	}
 	l := p.log
 	l.mu.Lock()
@@ -361,9 +342,15 @@ func (s *Service) Events(_ context.Context, req proto.PageEvents) (proto.Empty, 
 	if l.closed || l.page != p {
 		return proto.Empty{}, unavailable()
 	}
+	for _, e := range req.Events {
+		l.events.add(e)
+	}
 	l.apply(page.Background{At: time.Now(), Events: events})
 	return proto.Empty{}, nil
 }
+
+// eventTime is the format of the time of an event.
+const eventTime = "15:04:05.000"
 
 // captured returns an event for package page. Without a source its type is made of
 // type and level: "console.log".
@@ -375,7 +362,7 @@ func captured(e proto.PageEvent) page.Captured {
 			source += "." + e.Level
 		}
 	}
-	return page.Captured{Type: source, Level: e.Level, Message: e.Message, Stack: e.Stack}
+	return page.Captured{Type: source, Level: e.Level, Message: e.Message, Stack: e.Stack, Time: e.TS, Place: text.Clip(text.VisibleLine(text.Clip(e.Place, urlMax)), placeMax)}
 }
 
 // livePage returns the connected page with an id and a nonce.

@@ -25,16 +25,16 @@ func TestExchange(t *testing.T) {
 	file := f.Attached().File
 	b.add(file, js("12+13"))
 	text := b.settled(file, 1)
-	zinotest.Contains(t, "the text", text, "```js\n12+13\n```\n> **index-7-zen-", "```JSON\n6\n```\n\n")
+	zinotest.Contains(t, "the text", text, "```js\n12+13\n```\n\n> **index-7-zen-", "```JSON\n5\n```\n\n")
 	r, err := b.Eval(t.Context(), proto.Eval{Page: "index-7-zen", Code: "1+1", Agent: "me"})
-	if err != nil || !r.OK || r.Kind != "json" || r.Value != "3" || r.File != file || len(r.Background) != 0 {
+	if err != nil || !r.OK || r.Kind != "json" || valueOf(r) != "3" || r.File != file || len(r.Background) != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	text = b.settled(file, 2)
 	if !strings.Contains(text, "> **me** to index-7-zen-") {
 		t.Errorf("the request is not in\n%s", text)
 	}
-	if got := f.code(); strings.Join(got, "|") != "12+13\n|1+1" && strings.Join(got, "|") != "12+13\n|1+1\n" {
+	if got := f.code(); strings.Join(got, "|") != "12+13|1+1" {
 		t.Errorf("it ran %q", got)
 	}
 	if b.out.String() != "" {
@@ -271,7 +271,7 @@ func TestRegistry(t *testing.T) {
 	b := newEnv(t, "")
 	b.has(registryFile, "# Connected pages:\n> ")
 	f := b.silentPage(proto.Attach{Name: "a", ID: "1a2b", URL: "http://localhost/?secret"})
-	b.has(registryFile, "\n* a-1a2b (http://localhost/) last ", " state: idle\n")
+	b.has(registryFile, "\n* [a](debug/a-1a2b.md) (http://localhost/) last ", " state: idle\n")
 	b.add(f.Attached().File, js("1"))
 	job := f.job(0)
 	b.has(registryFile, " state: executing\n")
@@ -308,7 +308,7 @@ func TestRegistryIsOutput(t *testing.T) {
 	b := newEnv(t, "", func(c *config.Repl) { c.Cadence = 0.1 })
 	b.write(registryFile, "* "+js("1"))
 	f := b.page(proto.Attach{Name: "a"})
-	b.has(registryFile, "# Connected pages:\n", "* a-")
+	b.has(registryFile, "# Connected pages:\n", "* [a](debug/a-")
 	must(t, os.Remove(b.path(registryFile)))
 	must(t, os.Symlink("elsewhere", b.path(registryFile)))
 	must(t, f.events(proto.PageEvent{Type: "console", Message: "m"}))
@@ -320,4 +320,31 @@ func TestRegistryIsOutput(t *testing.T) {
 	f.leave()
 	b.has(registryFile, "state: gone")
 	b.until("no problem", func() bool { return len(b.problems()) == 0 })
+}
+
+// TestListedWhenReady checks that a page is listed from when it runs code.
+func TestListedWhenReady(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, "")
+	f := b.page(proto.Attach{Name: "slow", ID: "a1b2", Nonce: "1"})
+	f.leave()
+	b.Service.mu.Lock()
+	l := b.logs["a1b2"]
+	b.Service.mu.Unlock()
+	connected := make(chan *fake, 1)
+	l.mu.Lock()
+	go func() { connected <- b.page(proto.Attach{Name: "slow", ID: "a1b2", Nonce: "2"}) }()
+	zinotest.Eventually(t, "the page has its id", func() bool {
+		b.Service.mu.Lock()
+		defer b.Service.mu.Unlock()
+		return b.live["a1b2"] != nil
+	})
+	pages, err := b.Pages(t.Context(), proto.PagesRequest{})
+	must(t, err)
+	zinotest.Equal(t, "listed pages", len(pages.Pages), 0)
+	l.mu.Unlock()
+	zinotest.Receive(t, "the connection", connected)
+	if _, err := b.Eval(t.Context(), proto.Eval{Page: "a1b2", Code: "1+1"}); err != nil {
+		t.Error(err)
+	}
 }

@@ -3,6 +3,8 @@ package repl
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io/fs"
 	"time"
 
 	"zino/pkg/replfile"
@@ -93,6 +95,28 @@ func (g *registry) replace(text []byte) error {
 	if err != nil || bytes.Equal(v.Bytes, text) && !v.Missing {
 		return err
 	}
+	if !v.Missing && replfile.IsForeign(v.Bytes) {
+		if err := g.keep(v.Bytes); err != nil {
+			return fmt.Errorf("zino repl has not written this file, and cannot keep its text: %w", err)
+		}
+	}
 	_, err = g.s.dir.Replace(registryFile, v, 0, text)
 	return err
+}
+
+// keep writes the text of a file that the registry replaces, and that zino repl has not
+// written, to another file.
+func (g *registry) keep(text []byte) error {
+	const most = 100
+	for i := 1; ; i++ {
+		name := fmt.Sprintf("%s.kept-%d", registryFile, i)
+		err := g.s.dir.Create(name, string(text))
+		if errors.Is(err, fs.ErrExist) && i < most {
+			continue
+		}
+		if err == nil {
+			g.s.log.Warn("zino repl has not written this file: its text is kept", "file", registryFile, "kept", name)
+		}
+		return err
+	}
 }

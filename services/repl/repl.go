@@ -17,6 +17,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -40,6 +41,7 @@ type Service struct {
 	lock     io.Closer
 	watcher  *watch.Watcher
 	registry *registry
+	wholeMax int // bytes of a value with all of its parts
 
 	closed chan struct{}
 	once   sync.Once
@@ -47,7 +49,7 @@ type Service struct {
 	work   work           // callers that wait for an answer, and jobs that are out
 
 	mu          sync.Mutex          // locked last, and never while files are read or written
-	logs        map[string]*pageLog // by base name
+	logs        map[string]*pageLog // by id
 	live        map[string]*Page    // by id
 	subscribers map[*subscriber]bool
 	faults      map[string]string // by file
@@ -72,7 +74,7 @@ func open(cfg config.Repl, log *slog.Logger) (*Service, error) {
 		return nil, fmt.Errorf("the directory of the REPL, [repl] dir: %w", err)
 	}
 	s := &Service{
-		cfg: cfg, log: log, dir: dir, closed: make(chan struct{}), work: work{idle: make(chan struct{})},
+		cfg: cfg, log: log, dir: dir, closed: make(chan struct{}), wholeMax: usualWholeMax, work: work{idle: make(chan struct{})},
 		logs: map[string]*pageLog{}, live: map[string]*Page{}, subscribers: map[*subscriber]bool{}, faults: map[string]string{},
 	}
 	s.registry = &registry{s: s, soon: make(chan struct{}, 1), late: make(chan struct{}, 1)}
@@ -83,7 +85,7 @@ func open(cfg config.Repl, log *slog.Logger) (*Service, error) {
 		}
 		return nil, errors.Join(err, dir.Close())
 	}
-	s.markInterrupted()
+	s.openLeft()
 	return s, nil
 }
 
@@ -92,6 +94,7 @@ func (s *Service) run(w *watch.Watcher) {
 	s.watcher = w
 	s.wg.Go(s.follow)
 	s.wg.Go(s.registry.run)
+	s.wg.Go(s.expire)
 }
 
 // Drain refuses new pages and new code, waits until nothing runs and no caller waits
@@ -105,8 +108,8 @@ func (s *Service) Drain(ctx context.Context) error {
 	return s.Close()
 }
 
-// Close disconnects all pages and unlocks the directory. What they execute is marked
-// as interrupted when the service starts again.
+// Close marks what is executing as interrupted, disconnects all pages and unlocks the
+// directory.
 func (s *Service) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -139,8 +142,11 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.ReplPages, s.Pages)
 	rpc.Handle(srv, proto.ReplEval, s.Eval)
 	rpc.Handle(srv, proto.ReplResult, s.Result)
+	rpc.Handle(srv, proto.ReplPart, s.Part)
 	rpc.Handle(srv, proto.ReplEvents, s.Events)
 	rpc.Handle(srv, proto.ReplStarted, s.Started)
+	rpc.Handle(srv, proto.ReplLog, s.Log)
+	rpc.Handle(srv, proto.ReplOutline, s.Outline)
 	rpc.HandleEvents(srv, proto.ReplAttach, s.attach)
 	rpc.HandleEvents(srv, proto.ReplWatch, func(ctx context.Context, req proto.WatchPages, out *rpc.Out) (proto.Empty, error) {
 		return proto.Empty{}, s.Watch(ctx, req, out.Event)
@@ -148,13 +154,15 @@ func (s *Service) Register(srv *rpc.Server) {
 	srv.OnStats(s.stats)
 }
 
-// stats adds the files that cannot be used.
+// stats adds the directory, the number of runs under way, and the files that cannot be used.
 func (s *Service) stats(stats *proto.Stats) {
 	if stats.Info == nil {
 		stats.Info = map[string]string{}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	stats.Info["dir"] = s.cfg.Dir
+	stats.Info["runs"] = strconv.Itoa(s.work.runs())
 	for _, file := range slices.Sorted(maps.Keys(s.faults)) {
 		stats.Problems = append(stats.Problems, s.faults[file])
 	}
@@ -180,7 +188,8 @@ func unavailable() *proto.Error {
 // and jobs that are out.
 type work struct {
 	mu    sync.Mutex
-	count int
+	count int           // of callers and jobs
+	jobs  int           // that are out
 	last  bool          // no caller may begin any more
 	idle  chan struct{} // closed when last is set and the count is 0
 }
@@ -200,8 +209,25 @@ func (w *work) add() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count++
+	w.jobs++
 }
 
+// endJob ends what add has counted.
+func (w *work) endJob() {
+	w.mu.Lock()
+	w.jobs--
+	w.mu.Unlock()
+	w.end()
+}
+
+// runs returns how many jobs are out.
+func (w *work) runs() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.jobs
+}
+
+// end ends what begin has counted.
 func (w *work) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -191,7 +191,7 @@ func TestDrain(t *testing.T) {
 		t.Error("new code was accepted")
 	}
 	must(t, f.answer(job.Job, "1"))
-	if r := zinotest.Receive(t, "the answer", answered); r.Value != "1" {
+	if r := zinotest.Receive(t, "the answer", answered); valueOf(r) != "1" {
 		t.Errorf("%+v", r)
 	}
 	must(t, zinotest.Receive(t, "the end of the drain", drained))

@@ -92,7 +92,7 @@ func (c *completer) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 		return first(fixed(names))
 	case "auth login", "login":
 		return first(fixed([]string{"openrouter"}))
-	case "eval":
+	case "eval", "pages log", "pages outline":
 		return first(c.pages)
 	case "config get":
 		var names []string

@@ -11,12 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/cli/term"
 )
 
 // ErrEnded is the error of a service that failed and printed the reason.
@@ -71,7 +73,7 @@ func (t *Target) WithRepl(cfg *config.Config, do func(*rpc.Client) error) error 
 func readyRepl(cfg *config.Config) error {
 	r := &cfg.Repl
 	if Answers(r.Socket) {
-		return fmt.Errorf("a REPL is running already, on %s: zino pages lists what is connected to it", r.Socket)
+		return fmt.Errorf("a REPL is running already, on %s%s: zino pages lists what is connected to it", r.Socket, runningRepl(r.Socket))
 	}
 	if err := checkReplDir(r.Dir); err != nil {
 		return err
@@ -90,6 +92,19 @@ func readyRepl(cfg *config.Config) error {
 	return l.Close()
 }
 
+// runningRepl describes the REPL on a socket: its directory and its address.
+func runningRepl(socket string) string {
+	repl := &rpc.Client{Service: "repl", Path: socket}
+	defer repl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	stats, err := rpc.Call(ctx, repl, proto.GetStats, proto.StatsRequest{})
+	if err != nil || stats.Info["dir"] == "" {
+		return "" // of an earlier version, or busy
+	}
+	return fmt.Sprintf(", for the files in %s, at http://%s/zino/", stats.Info["dir"], stats.Info["http"])
+}
+
 // checkReplDir returns an error if the REPL could not write its files in dir.
 func checkReplDir(dir string) error {
 	if !IsDir(dir) {
@@ -101,9 +116,9 @@ func checkReplDir(dir string) error {
 	return nil
 }
 
-// RunRepl runs the REPL, without other services, until it exits or ctx is done. It
-// calls ready when the REPL answers.
-func (t *Target) RunRepl(ctx context.Context, cfg *config.Config, ready func()) error {
+// RunRepl runs the REPL, without other services, until it exits or a signal comes. flags
+// are those of zino-repl alone. It calls ready when the REPL answers.
+func (t *Target) RunRepl(signals <-chan os.Signal, cfg *config.Config, flags []string, ready func(context.Context)) error {
 	for _, warning := range cfg.Warnings {
 		t.Say("Warning: %s", warning)
 	}
@@ -127,14 +142,14 @@ func (t *Target) RunRepl(ctx context.Context, cfg *config.Config, ready func()) 
 	if err != nil {
 		return err
 	}
-	return cmp.Or(t.attendRepl(ctx, cfg, c, ready), c.close())
+	c.programs[0].Args = append(c.programs[0].Args, flags...)
+	return cmp.Or(t.attendRepl(signals, cfg, c, ready), c.close())
 }
 
 // attendRepl runs the service with its socket as descriptor 3, in its own process
 // group, and with a parent death signal.
-func (t *Target) attendRepl(ctx context.Context, cfg *config.Config, c *constellation, ready func()) error {
-	const grace = 25 * time.Second // longer than the service takes to end
-	runtime.LockOSThread()         // the death signal is sent when the thread ends
+func (t *Target) attendRepl(signals <-chan os.Signal, cfg *config.Config, c *constellation, ready func(context.Context)) error {
+	runtime.LockOSThread() // the death signal is sent when the thread ends
 	defer runtime.UnlockOSThread()
 	program := c.programs[0]
 	l, ok := program.Socket.(*net.UnixListener)
@@ -145,20 +160,21 @@ func (t *Target) attendRepl(ctx context.Context, cfg *config.Config, c *constell
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, program.Path, program.Args...)
+	cmd := exec.Command(program.Path, program.Args...)
 	cmd.Env = append(program.Env, "LISTEN_FDS=1", "LISTEN_FDNAMES="+program.Name)
 	cmd.Stderr = t.Err
 	cmd.ExtraFiles = []*os.File{socket} // descriptor 3, as in socket activation
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = grace
+	cmd.WaitDelay = time.Second // for a process that has inherited stderr
 	err = cmd.Start()
 	socket.Close() // the child has its own
 	if err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
-	running, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(context.Background())
+	var starting sync.WaitGroup
+	defer starting.Wait()
 	defer stop()
 	go func() {
 		ended <- cmd.Wait()
@@ -166,15 +182,75 @@ func (t *Target) attendRepl(ctx context.Context, cfg *config.Config, c *constell
 	}()
 	repl := &rpc.Client{Service: "repl", Path: cfg.Repl.Socket}
 	defer repl.Close()
-	if _, err := rpc.Call(running, repl, proto.Ping, proto.PingRequest{}); err == nil {
-		ready()
-	}
-	err = <-ended
-	if ctx.Err() != nil {
+	starting.Go(func() {
+		if _, err := rpc.Call(running, repl, proto.Ping, proto.PingRequest{}); err == nil {
+			ready(running)
+		}
+	})
+	stopped, err := t.stopRepl(signals, ended, cmd.Process, repl)
+	if stopped {
 		return nil
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
 		return ErrEnded
 	}
 	return fmt.Errorf("the REPL was stopped by another process: %v", cmp.Or(err, errors.New("SIGTERM")))
+}
+
+const (
+	runsLimit = 5 * time.Second  // for runs under way after the first signal
+	markLimit = 10 * time.Second // for the service to mark the others as interrupted
+)
+
+// stopRepl waits until the service ends. The first signal lets runs under way finish
+// within runsLimit. A second one, or the end of that time, makes the service mark them
+// as interrupted.
+func (t *Target) stopRepl(signals <-chan os.Signal, ended <-chan error, service *os.Process, repl *rpc.Client) (stopped bool, err error) {
+	select {
+	case err := <-ended:
+		return false, err
+	case <-signals:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	stats, err := rpc.Call(ctx, repl, proto.GetStats, proto.StatsRequest{})
+	cancel()
+	if term.IsTerminal(t.Err) {
+		fmt.Fprint(t.Err, "\r") // over the ^C of the terminal
+	}
+	switch runs := stats.Info["runs"]; {
+	case err != nil, runs == "", runs == "0": // or it has not started yet
+	case runs == "1":
+		t.Say("waiting for 1 run, press Ctrl-C again to stop now")
+	default:
+		t.Say("waiting for %s runs, press Ctrl-C again to stop now", runs)
+	}
+	wait := func(limit time.Duration) bool {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		for {
+			select {
+			case <-ended:
+				return true
+			case <-timer.C:
+				return false
+			case s := <-signals:
+				if s != syscall.SIGHUP && limit == runsLimit { // shells send it twice
+					return false
+				}
+			}
+		}
+	}
+	// The error of a signal means that the service has ended.
+	_ = service.Signal(syscall.SIGTERM)
+	if wait(runsLimit) {
+		return true, nil
+	}
+	_ = service.Signal(syscall.SIGTERM)
+	if wait(markLimit) {
+		return true, nil
+	}
+	t.Say("the REPL does not end; it is killed, and marks open requests when it is started again")
+	_ = service.Kill()
+	<-ended
+	return true, nil
 }

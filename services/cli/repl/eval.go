@@ -102,12 +102,19 @@ func printResult(env *command.Env, r proto.Evaluated) error {
 		}
 		env.Say("%s", eventText(e))
 	}
+	if r.Whole != "" {
+		defer env.Say("The whole is in %s, in the directory of the REPL.", r.Whole)
+	}
 	if !r.OK {
 		env.Say("%s", strings.TrimRight(r.Error, "\n"))
 		return nil
 	}
+	value := ""
+	if r.Value != nil { // absent from a service of an earlier version for an empty value
+		value = *r.Value
+	}
 	p := render.NewPrinter(env.Out)
-	return errors.Join(p.Text([]byte(r.Value)), p.End())
+	return errors.Join(p.Text([]byte(value)), p.End())
 }
 
 // finish prints the error of an evaluation that has no result: with --json as a

@@ -4,7 +4,11 @@ package repl
 import (
 	"context"
 	"io"
+	"os"
+	"os/signal"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -27,8 +31,14 @@ is written at its end is run in the page, and the answer is written below it.
 debug.md lists the pages.
 
 No other service is needed. zino up runs it too, and one is enough: agents that
-are started for a run find it. Logs go to stderr; Ctrl-C stops it.`,
-		Example: "  zino repl\n  zino repl --serve public --http 127.0.0.1:8400\n  zino repl --origin http://localhost:5173",
+are started for a run find it. Logs go to stderr. Ctrl-C stops it: code that runs
+gets up to 5 s to end, a second Ctrl-C stops it at once. In the files, what has not
+ended is marked as interrupted.
+
+With --proxy, the application at URL (Vite, webpack, any server of this host) is
+served a second time, on another port, and there every page is connected: nothing is
+put into the application. Its WebSockets and streams are passed on.`,
+		Example: "  zino repl --proxy http://localhost:5173\n  zino repl --serve public --http 127.0.0.1:8400\n  zino repl --origin http://localhost:5173",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			command.CatchPipe()
 			cfg, err := env.Config()
@@ -38,13 +48,22 @@ are started for a run find it. Logs go to stderr; Ctrl-C stops it.`,
 			if err := f.apply(cmd, cfg); err != nil {
 				return err
 			}
-			ctx, stop := command.UntilSignal(cmd.Context())
-			defer stop()
-			err = env.RunRepl(ctx, cfg, func() {
+			proxied, err := f.proxy.args(cmd)
+			if err != nil {
+				return err
+			}
+			signals := make(chan os.Signal, 2)
+			signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			defer signal.Stop(signals)
+			err = env.RunRepl(signals, cfg, proxied, func(ctx context.Context) {
 				env.Say("zino: the REPL is up at http://%s/zino/; Ctrl-C stops it", cfg.Repl.HTTP)
 				env.Say("Its files are in %s: debug.md lists the pages, debug/NAME-ID.md is one each.", cfg.Repl.Dir)
 				if cfg.Repl.Serve != "" {
 					env.Say("The pages in %s are served at http://%s/, connected.", cfg.Repl.Serve, cfg.Repl.HTTP)
+				}
+				if f.proxy.url != "" {
+					f.proxy.sayWhere(ctx, env, cfg)
+					return
 				}
 				sayHowToConnect(env, cfg.Repl.HTTP)
 			})
@@ -58,12 +77,14 @@ are started for a run find it. Logs go to stderr; Ctrl-C stops it.`,
 	cmd.Flags().StringVar(&f.serve, "serve", "", "serve the pages in `DIR`, connected")
 	cmd.Flags().StringVar(&f.http, "http", "", "loopback `ADDRESS` with the port that pages connect to, 0 for any (default [repl] http)")
 	cmd.Flags().StringArrayVar(&f.origins, "origin", nil, "let the pages of `ORIGIN` connect, such as http://localhost:5173; may be given again")
+	f.proxy.define(cmd)
 	return cmd
 }
 
 type flags struct {
 	dir, serve, http string
 	origins          []string
+	proxy            proxy
 }
 
 // apply checks the flags and sets them in the configuration.
@@ -116,12 +137,12 @@ func withRepl(env *command.Env, cmd *cobra.Command, do func(context.Context, *rp
 
 // NewPages returns zino pages.
 func NewPages(env *command.Env) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "pages", Short: "list the live pages that code can be run in", Args: command.NoArgs, Annotations: command.PrintsJSON,
 		Long: `List the live pages that are connected to the file REPL: tabs, frames and workers
-of browsers, programs. The first column is what zino eval takes; a name that no
-other page has and the id behind it will do as well. With --json each
-page is an object in a line.`,
+of browsers, programs. The first column is what zino eval takes; a name or title that
+no other page has and the id behind it will do as well. With --json each page is an
+object in a line.`,
 		Example: "  zino pages\n  zino pages --json | jq -r .file",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withRepl(env, cmd, func(ctx context.Context, repl *rpc.Client, cfg *config.Config) error {
@@ -141,6 +162,8 @@ page is an object in a line.`,
 				if env.JSON() {
 					return env.Print(func(w io.Writer) error { return render.JSONList(w, list.Pages) })
 				}
+				// A page that has changed its title keeps its name.
+				titled := slices.ContainsFunc(list.Pages, func(p proto.Page) bool { return p.Title != "" })
 				rows := [][]string{{"PAGE", "STATE", "KIND", "LANGUAGE", "URL", "FILE"}}
 				for _, p := range list.Pages {
 					name := p.Name
@@ -149,17 +172,28 @@ page is an object in a line.`,
 					}
 					rows = append(rows, []string{name + "-" + p.ID, p.State, p.Kind, p.Lang, render.Dash(p.URL), p.File})
 				}
+				if titled {
+					rows[0] = slices.Insert(rows[0], 1, "TITLE")
+					for i, p := range list.Pages {
+						rows[i+1] = slices.Insert(rows[i+1], 1, render.Dash(render.Line(p.Title)))
+					}
+				}
 				return env.PrintTable(rows)
 			})
 		},
 	}
+	cmd.AddCommand(newLog(env), newOutline(env))
+	return cmd
 }
 
-// eventText formats a background event: an error with its stack.
+// eventText formats a background event: its source and place, an error with its stack.
 func eventText(e proto.PageEvent) string {
 	source, message := e.Source, e.Message
 	if source == "" {
 		source = strings.TrimRight(e.Type+"."+e.Level, ".")
+	}
+	if e.Place != "" {
+		source += " " + e.Place
 	}
 	if e.Stack != "" && e.Type != "console" {
 		message = e.Stack

@@ -62,6 +62,9 @@ var table = []row{
 	{"undo scan", false, benchUndoScan},
 	{"repl", false, benchRepl},
 	{"repl pages", false, benchReplPages},
+	{"repl eval", false, benchReplEval},
+	{"repl console", false, benchReplConsole},
+	{"repl script", false, benchReplScript},
 }
 
 // TestBenchTable prints the table with -bench.table. In an ordinary test run it
@@ -195,6 +198,7 @@ type unit int
 const (
 	nanoseconds unit = iota
 	megabytes
+	kilobytes // of 1024 bytes
 	allocs
 )
 
@@ -204,6 +208,8 @@ func (u unit) text(v float64) string {
 		return fmt.Sprintf("%.4g allocs", v)
 	case u == megabytes:
 		return fmt.Sprintf("%.4g MB", v/1e6)
+	case u == kilobytes:
+		return fmt.Sprintf("%.4g KiB", v/1024)
 	case v >= 1e6:
 		return fmt.Sprintf("%.4g ms", v/1e6)
 	case v >= 1e3:

@@ -105,7 +105,8 @@ type Sandbox struct {
 
 // Do carries out a call. It changes nothing before approve has returned nil for
 // the plan; an error of approve is returned. A plan that another process has
-// invalidated meanwhile is made again. sandbox is nil for a process that is not
+// invalidated meanwhile is made again. Where sandbox lets nothing be written, approve
+// may give the reason. sandbox is nil for a process that is not
 // confined. ctx limits the wait for another change of the file; a change that has
 // begun is completed. Errors are of type *Error, except for those of approve.
 func Do(ctx context.Context, c Call, sandbox *Sandbox, approve func(Plan) error) (Reply, error) {
@@ -152,6 +153,11 @@ func Do(ctx context.Context, c Call, sandbox *Sandbox, approve func(Plan) error)
 		}
 	}
 	if c.Tool != Read && sandbox != nil && (!sandbox.Write || sandbox.Root == "") {
+		if real, _, err := follow(path); err == nil && approve != nil {
+			if err := approve(Plan{Path: real}); err != nil {
+				return Reply{}, err
+			}
+		}
 		return Reply{}, fail(Denied, "%s: the sandbox lets nothing be written.", path)
 	}
 	for range attempts {

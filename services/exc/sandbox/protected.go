@@ -107,7 +107,16 @@ func Protect(o ProtectOptions, running []*Protected) (*Protected, error) {
 		o: o, root: root, known: map[[32]byte]bool{}, before: scan(root, scanMax),
 		filesLeft: keptFilesMax, bytesLeft: keptBytesMax,
 	}
+	if REPLRefusal(o.Root, "/") != "" {
+		p.Close()
+		return nil, fmt.Errorf("%s: %s", o.Root, replMessage)
+	}
 	for _, other := range running {
+		for _, dir := range other.before.repls { // code may have removed the registry
+			if Within(dir, o.Root) && !slices.Contains(p.before.repls, dir) {
+				p.before.repls = append(p.before.repls, dir)
+			}
+		}
 		if other.cut {
 			continue
 		}
@@ -120,6 +129,13 @@ func Protect(o ProtectOptions, running []*Protected) (*Protected, error) {
 		p.before.layouts = slices.DeleteFunc(p.before.layouts, made(other.before.layouts))
 		p.before.agents = slices.DeleteFunc(p.before.agents, made(other.before.agents))
 	}
+	for _, dir := range p.before.repls {
+		if err := p.makeLogs(dir); err != nil {
+			p.Close()
+			return nil, err
+		}
+	}
+	p.before.linked = p.linkedLogs()
 	if err := p.survey(); err != nil {
 		p.Close()
 		return nil, err
@@ -186,10 +202,14 @@ func (p *Protected) wanted() (list []entry) {
 		}
 	}
 	for _, dir := range p.before.repls {
-		list = append(list, entry{Path: filepath.Join(dir, replfile.Name), repl: true, live: true})
-		if logs := filepath.Join(dir, replfile.Logs); exists(logs) {
-			list = append(list, entry{Path: logs, repl: true, live: true})
+		for _, name := range []string{replfile.Name, replfile.Logs} {
+			if path := filepath.Join(dir, name); exists(path) {
+				list = append(list, entry{Path: path, repl: true, live: true})
+			}
 		}
+	}
+	for _, path := range p.before.linked {
+		list = append(list, entry{Path: path, repl: true, live: true})
 	}
 	for _, path := range p.before.agents {
 		list = append(list, entry{Path: path, loose: true})
@@ -364,11 +384,8 @@ func (p *Protected) Unprotectable() error {
 		filepath.Join(p.before.repls[0], replfile.Logs), replfile.Name)
 }
 
-// Texts for callers whose write was refused.
-const (
-	gitMessage  = ".git is read-only in this sandbox: run git commands that write it (add, commit, checkout) with --sandbox off, or ask the user to run them."
-	replMessage = "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox"
-)
+// gitMessage explains a refused write to .git.
+const gitMessage = ".git is read-only in this sandbox: run git commands that write it (add, commit, checkout) with --sandbox off, or ask the user to run them."
 
 // File identifies an existing file.
 type File struct{ Dev, Ino, Links uint64 }
@@ -446,18 +463,9 @@ const explainMax = 3
 // error and names something that is mounted read-only; standard output only if
 // the run failed.
 func (p *Protected) Explain(stdout, stderr string, failed bool) (lines []string) {
-	if failed {
-		stderr += "\n" + stdout
-	}
-	for line := range strings.Lines(stderr) {
-		lower := strings.ToLower(line)
-		if !slices.ContainsFunc(deniedTexts, func(text string) bool { return strings.Contains(lower, text) }) {
-			continue
-		}
-		for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\r\n'\"`:,()[]‘’«»", r) }) {
-			if why := p.explain(word); why != "" && !slices.Contains(lines, why) && len(lines) < explainMax {
-				lines = append(lines, why)
-			}
+	for word := range deniedWords(stdout, stderr, failed, deniedTexts) {
+		if why := p.explain(word); why != "" && !slices.Contains(lines, why) && len(lines) < explainMax {
+			lines = append(lines, why)
 		}
 	}
 	return lines
@@ -468,12 +476,7 @@ func (p *Protected) Explain(stdout, stderr string, failed bool) (lines []string)
 func (p *Protected) explain(word string) string {
 	for _, e := range p.entries {
 		base := filepath.Base(e.Path)
-		switch {
-		case !e.mount:
-			continue
-		case filepath.IsAbs(word) && !Within(filepath.Clean(word), e.Path):
-			continue
-		case !filepath.IsAbs(word) && !strings.Contains("/"+word+"/", "/"+base+"/"):
+		if !e.mount || !names(word, e.Path) && !(e.repl && isEntry(word, e.Path)) {
 			continue
 		}
 		rel, err := filepath.Rel(p.o.Root, e.Path)

@@ -78,7 +78,7 @@ func TestEntries(t *testing.T) {
 		"AGENTS.md below":     {"mkdir -p a/b node_modules/p; :>a/b/AGENTS.md; :>node_modules/p/AGENTS.md", []string{".git", "a/b/AGENTS.md"}},
 		"a bare root":         {"mkdir objects refs; :>HEAD; :>config", append([]string{".git"}, slices.Sorted(slices.Values(layoutNames))...)},
 		"a REPL":              {"mkdir -p a/debug b/debug; cat >a/debug.md <<'END'\n" + replfile.Head + "END\necho notes >b/debug.md", []string{".git", "a/debug", "a/debug.md"}},
-		"a REPL without logs": {"cat >debug.md <<'END'\n" + replfile.Head + "END", []string{".git", "debug.md"}},
+		"a REPL without logs": {"cat >debug.md <<'END'\n" + replfile.Head + "END", []string{".git", "debug", "debug.md"}},
 	} {
 		root := newRoot(t, tt.before)
 		slices.Sort(tt.want)

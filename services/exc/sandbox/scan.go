@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -35,7 +34,8 @@ type findings struct {
 	git     []string // named .git, of any type
 	layouts []string // directories that git takes for a repository without a work tree
 	agents  []string // AGENTS.md below the root, regular files and symbolic links
-	repls   []string // directories of zino repl
+	repls   []string // REPL directories
+	linked  []string // names of the files that scanFor looks for
 	cut     bool     // scanMax was reached
 }
 
@@ -49,6 +49,7 @@ type scanner struct {
 	findings
 	root   *os.File
 	left   *atomic.Int64 // names that may still be read
+	wanted map[File]bool // files to look for; nil: none
 	below  []string      // directories of the next level
 	locked []string      // directories that cannot be opened
 	buf    []byte
@@ -56,14 +57,17 @@ type scanner struct {
 
 // scan looks through the directories below root, breadth first, and reads about
 // max names. It neither follows symbolic links nor descends into repositories.
-func scan(root *os.File, max int64) (f findings) {
+func scan(root *os.File, max int64) findings { return scanFor(root, max, nil) }
+
+// scanFor scans and looks for the names of certain files, too.
+func scanFor(root *os.File, max int64, wanted map[File]bool) (f findings) {
 	var left atomic.Int64
 	left.Store(max)
 	for level := []string{"."}; len(level) > 0 && left.Load() > 0; {
 		parts := make([]*scanner, min(runtime.GOMAXPROCS(0), len(level)/scanChunk+1))
 		var all sync.WaitGroup
 		for i := range parts {
-			s := &scanner{root: root, left: &left, buf: make([]byte, 32<<10)}
+			s := &scanner{root: root, left: &left, wanted: wanted, buf: make([]byte, 32<<10)}
 			parts[i] = s
 			own := level[i*len(level)/len(parts) : (i+1)*len(level)/len(parts)]
 			all.Go(func() {
@@ -79,6 +83,7 @@ func scan(root *os.File, max int64) (f findings) {
 			level = append(level, s.below...)
 			f.git, f.layouts = append(f.git, s.git...), append(f.layouts, s.layouts...)
 			f.agents, f.repls = append(f.agents, s.agents...), append(f.repls, s.repls...)
+			f.linked = append(f.linked, s.linked...)
 			f.cut = f.cut || s.cut
 		}
 	}
@@ -150,12 +155,15 @@ func (s *scanner) note(dir int, rel, name string, kind byte, l *layout) {
 		kind = kindOf(dir, name)
 	}
 	l.note(name)
+	if s.wanted != nil && kind == unix.DT_REG && s.wanted[fileAt(dir, name)] {
+		s.linked = append(s.linked, filepath.Join(s.root.Name(), rel, name))
+	}
 	switch path := func() string { return filepath.Join(s.root.Name(), rel, name) }; {
 	case strings.EqualFold(name, ".git"):
 		s.git = append(s.git, path())
 	case name == agentsName && rel != "." && kind != unix.DT_DIR && !inPackages(rel):
 		s.agents = append(s.agents, path())
-	case name == replfile.Name && kind == unix.DT_REG && isREPL(dir):
+	case name == replfile.Name && kind != unix.DT_DIR && isREPL(dir):
 		s.repls = append(s.repls, filepath.Dir(path()))
 	case kind == unix.DT_DIR && rel == ".":
 		s.below = append(s.below, name)
@@ -171,6 +179,15 @@ func kindOf(dir int, name string) byte {
 		return unix.DT_UNKNOWN
 	}
 	return byte(st.Mode & unix.S_IFMT >> 12)
+}
+
+// fileAt is the identity of an entry that is a file, zero if it is gone.
+func fileAt(dir int, name string) File {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return File{}
+	}
+	return File{st.Dev, st.Ino, uint64(st.Nlink)}
 }
 
 // inPackages reports whether a path has a component node_modules.
@@ -197,18 +214,6 @@ func layoutOf(dir string) (l layout) {
 		}
 	}
 	return l
-}
-
-// isREPL reports whether the debug.md of an open directory was written by zino repl.
-func isREPL(dir int) bool {
-	file, err := openAt(dir, replfile.Name, unix.O_RDONLY|unix.O_NONBLOCK)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	head := make([]byte, replfile.HeadMax)
-	n, err := io.ReadFull(file, head)
-	return (err == nil || errors.Is(err, io.ErrUnexpectedEOF)) && replfile.IsRegistry(head[:n])
 }
 
 // within calls do with a directory below an open one. path must not contain

@@ -1,12 +1,14 @@
 package adapters
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -147,7 +149,9 @@ func (b *env) eval(code string) proto.Evaluated {
 	return r
 }
 
-// has waits for texts in the page's file.
+var logged = regexp.MustCompile("(?m)^(```+(?:Text|JSON|Error) [^ ]+) [0-9:]{8}(?:\\.[0-9]{3})?(?: .*)?$")
+
+// has waits for texts in the page's file, without the time and place of events.
 func (b *env) has(parts ...string) {
 	b.t.Helper()
 	file := filepath.Join(b.dir, b.page().File)
@@ -156,6 +160,7 @@ func (b *env) has(parts ...string) {
 		if err != nil && !errors.Is(err, os.ErrNotExist) { // a page is listed before its file is created
 			b.t.Fatal(err)
 		}
+		text = logged.ReplaceAll(text, []byte("$1"))
 		for _, part := range parts {
 			if !strings.Contains(string(text), part) {
 				return false
@@ -174,8 +179,8 @@ func (b *env) follow(steps []step) {
 		r := b.eval(s.code)
 		switch {
 		case s.kind == "error" && (r.OK || !strings.Contains(r.Error, s.value)),
-			s.kind != "error" && (!r.OK || r.Kind != s.kind || r.Value != s.value):
-			b.t.Errorf("%s\ngot  %+v\nwant %s %q", s.code, r, s.kind, s.value)
+			s.kind != "error" && (!r.OK || r.Kind != s.kind || valueOf(r) != s.value):
+			b.t.Errorf("%s\ngot  %s %q %+v\nwant %s %q", s.code, r.Kind, valueOf(r), r, s.kind, s.value)
 		}
 	}
 }
@@ -237,9 +242,14 @@ func TestEval(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		b.follow(of(program, nodeSteps, pythonSteps))
-		r := b.eval(of(program, "'x'.repeat(3 << 20)", "'x' * (3 << 20)"))
-		if !r.OK || len(r.Value) > 3<<20 || !strings.HasSuffix(r.Value, "more characters left out) ...") {
-			t.Errorf("a long string: %d bytes, ending %.60q, error %q", len(r.Value), r.Value[max(0, len(r.Value)-60):], r.Error)
+		text := strings.Repeat("x€😀", 1<<18)
+		r := b.eval(of(program, "'x€😀'.repeat(1 << 18)", "'x€😀' * (1 << 18)"))
+		if whole := b.whole(r); !r.OK || whole != text {
+			t.Errorf("a long string: %d bytes, ending %.60q, error %q", len(whole), whole[max(0, len(whole)-60):], r.Error)
+		}
+		r = b.eval(of(program, "throw new Error('x€😀'.repeat(1 << 18))", "raise Exception('x€😀' * (1 << 18))"))
+		if whole := b.whole(r); r.OK || !strings.Contains(whole, text) {
+			t.Errorf("a long error: %d bytes, ending %.60q", len(whole), whole[max(0, len(whole)-60):])
 		}
 	})
 }
@@ -257,17 +267,27 @@ var nodeSteps = []step{
 	{"await Promise.resolve([1, 2])", "json", "[1,2]"},
 	{"const late = await Promise.resolve(3); return late + 1", "json", "4"},
 	{"const c = await Promise.resolve(1); c", "json", "1"},
-	{"const d = await Promise.resolve(1)\nlet e = 2\nd + e;", "json", "3"},
-	{"await Promise.resolve(1); if (true) { 5 }", "text", "undefined"},
-	{"await Promise.resolve(1); function h() {}", "text", "undefined"},
+	{"let d = await Promise.resolve(1)\nlet e = c + 1\nd + e;", "json", "3"},
+	{"const later = () => d; d = 7; later()", "json", "7"},
+	{"const c = await later(); c", "json", "7"},
+	{"let first = 4; await null; throw new Error('between')", "error", "Error: between"},
+	{"first", "json", "4"},
 	{"(await import('node:path')).basename('/a/b')", "text", "b"},
+	{"['import(1)', `${typeof import('node:os')}`]", "json", `["import(1)","object"]`},
 	{"require('node:path').basename('/a/c')", "text", "c"},
 	{"Promise.resolve(8)", "json", "8"},
-	{"throw new Error('oh no')", "error", "Error: oh no\n    at zino:1"},
-	{"throw 'a string'", "error", "'a string'"},
+	{"throw new Error('oh no')", "error", "Error: oh no\n    at zino-job-"},
+	{"await 1\n;null.foo", "error", ".js:2:7"},
+	{"1\n  let let = 2", "error", ".js:2:7"},
+	{"throw 'a string'", "error", "Uncaught a string"},
+	{"throw undefined", "error", "undefined"},
+	{"throw new Error('outer', { cause: new RangeError('inner') })", "error", "\nCaused by: RangeError: inner"},
+	{"throw Object.defineProperty(new Error('no'), 'stack', { get() { throw 1 } })", "error", "[cannot be shown]"},
+	{"const one = new Error('one'), two = new Error('two', { cause: one }); one.cause = two; throw one", "error", "\nCaused by: Error: two\n    at zino-job-"},
+	{"throw new DOMException('late', 'TimeoutError')", "error", "TimeoutError: late"},
 	{"nowhere", "error", "ReferenceError: nowhere is not defined"},
-	{"let a = 2", "error", "already been declared"},
-	{"if (", "error", "SyntaxError"},
+	{"let a = 2; a", "json", "2"},
+	{"if (", "error", "SyntaxError: Unexpected end of input"},
 	{"globalThis.ran = (globalThis.ran ?? 0) + 1; null.x", "error", "TypeError"},
 	{"ran", "json", "1"},
 	{"{a:1}); globalThis.ran = 99; ({b:2}", "error", "SyntaxError"},
@@ -276,13 +296,30 @@ var nodeSteps = []step{
 	{"-0", "text", "-0"},
 	{"10n", "text", "10n"},
 	{"Symbol('s')", "text", "Symbol(s)"},
-	{"new Map([[1, {a: 2}]])", "text", "Map(1) { 1 => { a: 2 } }"},
-	{"globalThis.o = {}; o.o = o; o", "text", "<ref *1> { o: [Circular *1] }"},
-	{"({ get x() { globalThis.ran = 99; throw 1 } })", "text", "{ x: [Getter] }"},
-	{"({ toJSON() { globalThis.ran = 99 } })", "text", "{ toJSON: [Function: toJSON] }"},
-	{"new Proxy({}, { get() { globalThis.ran = 99 }, ownKeys() { globalThis.ran = 99; return [] } })", "text", "{}"},
+	{"(x) => x + 1", "text", "(x) => x + 1"},
+	{
+		"[10n, -0, NaN, Symbol('s'), undefined, () => 1, g, class Q {}, /a/g, new Date(0), new Date(NaN), new URL('http://x/a')]", "json",
+		`["10n","-0","NaN","Symbol(s)","undefined","[Function]","[Function: g]","[Function: Q]","/a/g","1970-01-01T00:00:00.000Z","Invalid Date","http://x/a"]`,
+	},
+	{"new Map([[1, {a: 2}]])", "json", `{"[Map]":[[1,{"a":2}]]}`},
+	{
+		"[new Set([1]), new Uint8Array([1, 2]), new Headers({ a: 'b' }), new String('a'), Object(1n), Buffer.from('a')]", "json",
+		`[{"[Set]":[1]},{"[Uint8Array]":[1,2]},{"[Headers]":[["a","b"]]},{"[String]":"a"},{"[BigInt]":"1n"},{"[Buffer]":[97]}]`,
+	},
+	{"globalThis.o = {}; o.o = o; o", "json", `{"o":"[Circular]"}`},
+	{"({ get x() { globalThis.ran = 99; throw 1 }, set y(v) {} })", "json", `{"x":"[Getter]","y":"[Setter]"}`},
+	{"({ toJSON() { globalThis.ran = 99 }, then(f) { f(1) } })", "json", `{"toJSON":"[Function: toJSON]","then":"[Function: then]"}`},
+	{"new (class Point { x = 1 })", "json", `{"[class]":"Point","x":1}`},
+	{"const failed = new TypeError('no'); failed.stack = 'TypeError: no\\n    at x.js:1:2'; failed.code = 5; failed", "json", `{"[TypeError]":"no","stack":["x.js:1:2"],"code":5}`},
+	{"new Proxy({ a: 1 }, { get() { globalThis.ran = 99 }, ownKeys() { globalThis.ran = 99; return [] } })", "json", `"{ a: 1 }"`},
 	{"ran", "json", "1"},
-	{"[, 1]", "text", "[ <1 empty item>, 1 ]"},
+	{"[, 1, , , 2]", "json", `["[empty]",1,"[2 empty]",2]`},
+	{"new Array(80_000)", "json", `["[80,000 empty]"]`},
+	{"let deep = 1; for (let i = 0; i < 60; i++) deep = [deep]; JSON.stringify(deep).length", "json", "121"},
+	{"var v = 1; let v = 2", "error", "SyntaxError: Identifier 'v' has already been declared"},
+	{"({ ['__proto__']: 1, constructor: 2 })", "json", `{"__proto__":1,"constructor":2}`},
+	{"Object.create(null)", "json", "{}"},
+	{"deep", "json", strings.Repeat("[", 49) + `"… 1 more item"` + strings.Repeat("]", 49)},
 }
 
 var pythonSteps = []step{
@@ -303,11 +340,120 @@ var pythonSteps = []step{
 	{"ran", "json", "1"},
 	{"None", "text", "None"},
 	{"float('nan')", "text", "nan"},
-	{"{1: 2}", "text", "{1: 2}"},
-	{"(1, 2)", "text", "(1, 2)"},
+	{"{1: 2, 'n': float('nan'), 'b': b'x', 'f': f, 'none': None, 'i': 2 ** 70}", "json", `{"1": 2, "n": "nan", "b": "b'x'", "f": "[Function: f]", "none": null, "i": 1180591620717411303424}`},
+	{"(1, {2})", "json", `[1, {"[set]": [2]}]`},
+	{"import datetime\n[datetime.datetime(2026, 1, 1), 1 + 2j, C]", "json", `["2026-01-01T00:00:00", "(1+2j)", "<class '__main__.C'>"]`},
+	{"c = C()\nc.x = 1\nc", "json", `{"[class]": "C", "x": 1}`},
+	{"try:\n    None.x\nexcept Exception as e:\n    failed = e\nfailed", "json", "{\"[AttributeError]\": \"'NoneType' object has no attribute 'x'\", \"stack\": [\"<zino 22>:2 in <module>\"]}"},
+	{"d = 1\nfor i in range(60):\n    d = [d]\nd", "json", strings.Repeat("[", 50) + `"… 1 more item"` + strings.Repeat("]", 50)},
 	{"class Bad:\n    def __repr__(self):\n        raise Exception\nBad()", "text", "<Bad that cannot be shown: Exception>"},
 	{"'\\ud800'", "text", "?"},
-	{"l = []\nl.append(l)\nl", "text", "[[...]]"},
+	{"l = []\nl.append(l)\nl", "json", `["[Circular]"]`},
+}
+
+// TestLimits checks that an object above a limit is cut so that it stays valid JSON, and
+// that what is cut is counted. For Node.js the limit is that of logged objects, 32 KiB.
+func TestLimits(t *testing.T) {
+	each(t, func(t *testing.T, program []string) {
+		b := newEnv(t)
+		b.run(program)
+		for _, c := range []struct{ forNode, forPython, more string }{
+			{"Array(3).fill('€\\n'.repeat(10_000))", "['€\\n' * 10_000] * 3", ` more characters)"]`},
+			{"Array(50_000).fill(0.125)", "[0.125] * 50_000", ` more items"]`},
+			{"Object.fromEntries(Array(50_000).fill(0).map((_, i) => ['k' + i, []]))", "{f'k{i}': [] for i in range(50_000)}", ` more items"}`},
+		} {
+			code := of(program, "console.log("+c.forNode+")", "import zino_repl; print(zino_repl.serialise("+c.forPython+", 32 << 10)['value'])")
+			r := b.eval(code)
+			if len(r.Background) != 1 {
+				t.Fatalf("%s: %+v", code, r)
+			}
+			got := r.Background[0].Message
+			if !json.Valid([]byte(got)) || len(got) < 16<<10 || len(got) > 34<<10 || !strings.HasSuffix(got, c.more) {
+				t.Errorf("%s: %d bytes, ending %.60q", code, len(got), got[max(0, len(got)-60):])
+			}
+		}
+	})
+}
+
+// TestPlaces checks that events have their time and the place that logged them.
+func TestPlaces(t *testing.T) {
+	each(t, func(t *testing.T, program []string) {
+		b := newEnv(t)
+		b.run(program, b.script(of(program, "app.mjs", "app.py"), of(program, `
+globalThis.work = () => console.log("sold", { at: new Date(0), by: 1n });
+globalThis.later = () => new Promise((over) => setTimeout(() => { setTimeout(over, 5); throw new Error("late"); }, 1));
+`, `
+import logging, threading, sys
+def work(): print('sold {"at": 0}')
+def later():
+    thread = threading.Thread(target=lambda: 1 / 0)
+    thread.start()
+    thread.join()
+    logging.warning("low")
+`)))
+		var events []proto.PageEvent
+		for _, code := range []string{"work()", of(program, "await later()", "later()")} {
+			b.until("the script's functions", func() bool {
+				r := b.eval(code)
+				events = append(events, r.Background...)
+				return r.OK
+			})
+		}
+		want := of(program, []string{`sold {"at":"1970-01-01T00:00:00.000Z","by":"1n"} app.mjs:2`, "Error: late app.mjs:3"},
+			[]string{`sold {"at": 0} app.py:3`, "ZeroDivisionError: division by zero app.py:5", "low app.py:8"})
+		if len(events) != len(want) {
+			t.Fatalf("%+v", events)
+		}
+		for i, e := range events {
+			if got := e.Message + " " + e.Place; got != want[i] || !regexp.MustCompile(`^\d\d:\d\d:\d\d\.\d{3}$`).MatchString(e.TS) {
+				t.Errorf("%+v, want %q", e, want[i])
+			}
+		}
+	})
+}
+
+// TestBlocksOfTests checks the report of a block of tests, and that a Python program
+// refuses it.
+func TestBlocksOfTests(t *testing.T) {
+	each(t, func(t *testing.T, program []string) {
+		b := newEnv(t)
+		b.run(program)
+		info := of(program, "js test\n"+`const total = await 7;
+test("total", () => expect(total).toBe(7));
+test("async", async () => { await null; expect({ a: [1] }).toEqual({ a: [1] }); });
+test("fails", () => expect({ a: 1n }).toEqual({ a: 2n }));
+test("others", async () => {
+  expect("abc").toMatch(/b/);
+  expect("abc").not.toMatch("x");
+  expect(() => null.x).toThrow(TypeError);
+  await expect(async () => { throw Error("refused") }).toThrow("refused");
+});
+throw new Error("outside");`, "py test\nassert True")
+		b.has("Write code in a fenced ") // the file is complete
+		zinotest.Append(t, filepath.Join(b.dir, b.page().File), "\n"+fence+info+"\n"+fence+"\n")
+		b.has(of(program, "passed 3, failed 2\ntotal  ok  ", "blocks of tests run in JavaScript only: remove the word test, and use assert or unittest"))
+		if program[0] == "node" {
+			b.has("\nasync  ok  ", "\nfails  Error: expected {\"a\":\"1n\"} to equal {\"a\":\"2n\"} (4:", "\nothers  ok  ", "\n(outside of test)  Error: outside (11:7)  0ms")
+			b.follow([]step{{"[typeof test, typeof expect, total]", "json", `["undefined","undefined",7]`}})
+		}
+	})
+}
+
+// TestModules checks that import() resolves against the script.
+func TestModules(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t)
+	must(t, os.Mkdir(filepath.Join(b.dir, "app"), 0o700))
+	b.script("app/counter.mjs", "export let n = 0; export const add = () => ++n;")
+	b.run(node, b.script("app/main.mjs", `import { add } from "./counter.mjs"; add(); globalThis.ready = true;`))
+	b.until("the script", func() bool { return valueOf(b.eval("globalThis.ready")) == "true" })
+	if r := b.eval("typeof await import('node:os')"); valueOf(r) != "object" || len(r.Background) != 0 { // no warning
+		t.Errorf("%+v", r)
+	}
+	b.follow([]step{
+		{"const { n } = await import('./counter.mjs'); n", "json", "1"},
+		{"await import('./nowhere.mjs')", "error", "Cannot find module"},
+	})
 }
 
 // TestEvents checks that output, logs and uncaught errors are captured and still printed,
@@ -365,7 +511,7 @@ raise KeyError("from the script")
 				t.Errorf("the name of the page is %q", p.Name)
 			}
 			r := b.eval(c.code)
-			if !r.OK || r.Value != "3" || len(r.Background) != c.count || r.Background[0].Source != c.background.Source || r.Background[0].Message != c.background.Message {
+			if !r.OK || valueOf(r) != "3" || len(r.Background) != c.count || r.Background[0].Source != c.background.Source || r.Background[0].Message != c.background.Message {
 				t.Errorf("%+v", r)
 			}
 			b.has(c.shownAfter...)
@@ -423,4 +569,23 @@ page.close()
 		b.eval(of(program, "over = true", "over.set()")) // the program may exit before it sends the result
 		b.gone()
 	})
+}
+
+// whole returns a value that is too long for the answer from its file.
+func (b *env) whole(r proto.Evaluated) string {
+	b.t.Helper()
+	if r.Whole == "" {
+		b.t.Fatalf("no file: %+v", r)
+	}
+	text, err := os.ReadFile(filepath.Join(b.dir, r.Whole))
+	must(b.t, err)
+	return string(text)
+}
+
+// valueOf returns the value of code that ran, or "".
+func valueOf(r proto.Evaluated) string {
+	if r.Value == nil {
+		return ""
+	}
+	return *r.Value
 }

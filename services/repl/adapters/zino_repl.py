@@ -9,12 +9,15 @@ usage: python3 zino_repl.py [--name NAME] [--socket PATH] [SCRIPT [ARGUMENT...]]
 The first form runs SCRIPT as __main__ and stays until it is interrupted. Attaching does
 not keep a program running; page.close() detaches it. Code runs in a thread of its own,
 in the namespace "names" (default: __main__), and its names persist to the next block.
-The result is the value of the last expression; await works. Printed lines, log records
-and uncaught errors are shown in the file too. The socket is $ZINO_REPL_SOCKET, or repl.sock in $XDG_RUNTIME_DIR/zino (without that
-variable: zino-UID in the directory of temporary files), or in /run/zino.
+The result is the value of the last expression; await works. Lists, tuples, dicts, sets,
+errors and instances of classes without a __repr__ are shown as JSON. Printed lines, log
+records and uncaught errors are shown in the file too. The socket is $ZINO_REPL_SOCKET,
+or repl.sock in $XDG_RUNTIME_DIR/zino (without that variable: zino-UID in the directory
+of temporary files), or in /run/zino.
 """
 import ast
 import asyncio
+import datetime
 import inspect
 import json
 import linecache
@@ -31,31 +34,124 @@ import time
 import traceback
 import types
 
-MAX = 2 << 20  # characters of a value; a packet must stay below 16 MiB
+WHOLE = 64 << 20  # bytes of a value
 EVENTS = 300  # events in the queue
+DEPTH = 48  # levels of objects in a value
 
 
-def cut(text, limit=MAX):
-    return text if len(text) <= limit else f"{text[:limit]}\n... ({len(text) - limit} more characters left out) ..."
+def cut(text, limit):
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
 
 
-def plain(value, depth=0):
-    """Reports whether JSON represents value exactly. Calls no method of value."""
-    if type(value) is list:
-        return depth < 50 and len(value) < 100_000 and all(plain(v, depth + 1) for v in value)
-    if type(value) is dict:
-        return depth < 50 and all(type(k) is str and plain(v, depth + 1) for k, v in value.items())
-    return type(value) in (bool, int, str) or depth > 0 and value is None or type(value) is float and math.isfinite(value)
+def more(count):
+    return f"… {count:,} more item{'' if count == 1 else 's'}"
 
 
-def serialise(value):
+def size(text):
+    return len(json.encoder.encode_basestring(text).encode(errors="replace")) + 2
+
+
+class Shown:
+    """A value as a tree for JSON, in which strings stand for what JSON does not have."""
+
+    def __init__(self, value, room):
+        self.room, self.above = room, []
+        self.tree = self.walk(value, 0)
+
+    def text(self, text):
+        room = max(self.room, 0)
+        short = cut(text, room)
+        if size(short) > room + 99:
+            short = cut(text, room // 6)  # an escaped character has up to 6 bytes
+        self.room -= size(short)
+        return short
+
+    def walk(self, value, deep):
+        kind = type(value)
+        if value is None or kind in (bool, int) or kind is float and math.isfinite(value):
+            self.room -= len(repr(value)) + 2
+            return value
+        if kind is str:
+            return self.text(value)
+        if id(value) in self.above:
+            return self.text("[Circular]")
+        self.above.append(id(value))
+        self.room -= 4
+        try:
+            return self.object(value, deep)
+        except BaseException as error:  # __repr__ may raise anything
+            return f"<{kind.__name__} that cannot be shown: {type(error).__name__}>"
+        finally:
+            self.above.pop()
+
+    def object(self, value, deep):
+        kind = type(value)
+        if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+            return self.text(f"[Function: {value.__name__}]")
+        if isinstance(value, (datetime.date, datetime.time)):
+            return self.text(value.isoformat())
+        if isinstance(value, BaseException):
+            stack = [f"{at.filename}:{at.lineno} in {at.name}" for at in traceback.extract_tb(value.__traceback__)]
+            cause = {"cause": self.walk(value.__cause__, deep + 1)} if value.__cause__ else {}
+            return {f"[{kind.__name__}]": self.text(str(value)), "stack": stack, **cause, **self.record(vars(value), deep)}
+        if isinstance(value, (list, tuple)):
+            return self.array(value, deep)
+        if isinstance(value, (set, frozenset)):
+            return {f"[{kind.__name__}]": self.array(list(value), deep)}
+        if isinstance(value, dict):
+            return self.record(value, deep)
+        if hasattr(value, "__dict__") and (kind.__repr__ is object.__repr__ or hasattr(kind, "__dataclass_fields__")):
+            return {"[class]": kind.__name__, **self.record(vars(value), deep)}
+        return self.text(repr(value))
+
+    def array(self, value, deep):
+        out = []
+        for i, item in enumerate(value):
+            if self.room < 0 or deep > DEPTH:
+                return [*out, more(len(value) - i)]
+            out.append(self.walk(item, deep + 1))
+        return out
+
+    def record(self, value, deep):
+        out = {}
+        for i, (key, item) in enumerate(list(value.items())):
+            if self.room < 0 or deep > DEPTH:
+                return {**out, "…": more(len(value) - i)}
+            out[self.text(key if type(key) is str else repr(key))] = self.walk(item, deep + 1)
+        return out
+
+
+def serialise(value, room=WHOLE - (1 << 16)):
     """Returns the kind and the text of a value: JSON or text."""
-    try:
-        if type(value) is not str and plain(value) and len(text := json.dumps(value, ensure_ascii=False)) <= MAX:
-            return {"kind": "json", "value": text}
-        return {"kind": "text", "value": cut(value if type(value) is str else repr(value))}
-    except BaseException as error:  # __repr__ may raise anything
-        return {"kind": "text", "value": f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"}
+    if type(value) is str:
+        return {"kind": "text", "value": value}
+    tree = Shown(value, room).tree
+    if tree is None or type(tree) is str:
+        return {"kind": "text", "value": str(tree)}
+    return {"kind": "json", "value": json.dumps(tree, ensure_ascii=False)}
+
+
+def parts(packet):
+    """Divides the text of a result: the texts of its parts, and the result with the rest."""
+    key = "value" if packet.get("ok") else "error"
+    text = packet.get(key, "")
+    data = text.encode(errors="replace")
+    if len(data) > WHOLE:
+        text = cut(text, len(data[: WHOLE - 100].decode(errors="ignore")))
+    size = 1 << 18 if len(data) > 1 << 20 else len(text) + 1  # code points of up to 4 bytes
+    *texts, last = [text[i : i + size] for i in range(0, len(text), size)] or [""]
+    return texts, {**packet, key: last}
+
+
+def place(frame):
+    """Returns the file and line of the first frame of the program, if it is known."""
+    while frame and frame.f_code.co_filename in (__file__, logging.__file__):
+        frame = frame.f_back
+    return position(frame.f_code.co_filename, frame.f_lineno) if frame else ""
+
+
+def position(path, line):
+    return "" if path.startswith("<") else f"{os.path.basename(path)}:{line}"
 
 
 def default_socket():
@@ -97,7 +193,7 @@ class Tee:
         written = self.stream.write(text)
         *lines, self.line = (self.line + text).split("\n")
         for line in lines:
-            self.page.capture("print", "log", line)
+            self.page.capture("print", "log", line, place=place(sys._getframe(1)))
         if len(self.line) > 250_000:
             self.rest()
         return written
@@ -155,7 +251,7 @@ class Page(logging.Handler):
                                 self.answers = self.connect()  # a stopping service still reads from this connection
                             self.me, self.live, wait = packet, True, 0.2
                         elif packet["type"] == "job":
-                            self.report(type="result", job=packet["job"], **self.run(packet["code"]))
+                            self.report(type="result", job=packet["job"], **self.run(packet))
                         elif packet["type"] == "error":
                             sys.stderr.write(f"zino_repl: {packet['message']}\n")
             except (OSError, ValueError):
@@ -164,7 +260,12 @@ class Page(logging.Handler):
                 time.sleep(wait)
             wait = min(wait * 2, 5)
 
-    def run(self, code):
+    def run(self, job):
+        if job.get("test"):
+            return {"ok": False, "error": "blocks of tests run in JavaScript only: remove the word test, and use assert or unittest"}
+        if job.get("outline"):
+            return {"ok": False, "error": "a Python program has no elements to outline: evaluate code in it"}
+        code = job["code"]
         self.blocks += 1
         name = f"<zino {self.blocks}>"
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)  # for tracebacks
@@ -178,30 +279,32 @@ class Page(logging.Handler):
             own = error.__traceback__
             while own and not own.tb_frame.f_code.co_filename.startswith("<zino"):
                 own = own.tb_next
-            return {"ok": False, "error": cut("".join(traceback.format_exception(type(error), error, own)).rstrip())}
+            return {"ok": False, "error": "".join(traceback.format_exception(type(error), error, own)).rstrip()}
 
     def evaluate(self, tree, name, mode):
         code = compile(tree, name, mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         value = eval(code, self.names)
         return asyncio.run(value) if code.co_flags & inspect.CO_COROUTINE else value
 
-    def capture(self, kind, level, message, stack=""):
+    def capture(self, kind, level, message, stack="", place=""):
         with self.guard:
             if len(self.events) >= EVENTS:
                 self.dropped += 1
                 return
             most = 250_000 if len(self.events) < 4 else 5_000
-            event = {"type": kind, "level": level, "message": cut(message, most), "stack": cut(stack, most)}
+            ts = datetime.datetime.now().strftime("%H:%M:%S.%f")[:-3]
+            event = {"type": kind, "level": level, "ts": ts, "place": place, "message": cut(message, most), "stack": cut(stack, most)}
             self.events.append(event)
         self.news.set()
 
     def uncaught(self, kind, error, trace):
         stack = "".join(traceback.format_exception(kind, error, trace)).rstrip()
-        self.capture("uncaught", "error", f"{kind.__name__}: {error}", stack)
+        *_, at = [None, *traceback.extract_tb(trace)]
+        self.capture("uncaught", "error", f"{kind.__name__}: {error}", stack, at and position(at.filename, at.lineno) or "")
 
     def emit(self, record):
         level = "error" if record.levelno >= 40 else "warn" if record.levelno >= 30 else "info"
-        self.capture(f"logging.{record.name}", level, self.format(record))
+        self.capture(f"logging.{record.name}", level, self.format(record), place=position(record.pathname, record.lineno))
         if logging.getLogger().handlers == [self] and record.levelno >= logging.lastResort.level:
             logging.lastResort.handle(record)  # as logging does without handlers
 
@@ -223,10 +326,18 @@ class Page(logging.Handler):
             if self.dropped:
                 events.append({"type": "adapter", "message": f"{self.dropped} more events were left out"})
                 self.dropped = 0
-            for answer in ([{"type": "events", "events": events}] if events else []) + ([packet] if packet else []):
-                self.send({"id": self.me.get("id", ""), "nonce": self.me.get("nonce", ""), **answer})
+            if events:
+                self.send({"type": "events", "events": events})
+            if packet:
+                texts, packet = parts(packet)
+                for text in texts:
+                    if (self.send({"type": "part", "job": packet["job"], "text": text}) or {}).get("type") != "ok":  # too_large
+                        packet["value" if packet["ok"] else "error"] = ""
+                        break
+                self.send(packet)
 
     def send(self, packet):
+        packet = {"id": self.me.get("id", ""), "nonce": self.me.get("nonce", ""), **packet}
         for _ in range(2):  # the open connection may be stale: retry with a new one
             try:
                 self.answers = self.answers or self.connect()

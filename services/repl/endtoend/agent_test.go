@@ -81,14 +81,19 @@ var (
 	took    = regexp.MustCompile(`(\((?:\*\*ERROR\*\* after )?)(?:\d+ms|\d+\.\ds)\)`)
 )
 
-// golden compares a page's file with a golden one, in which times, ids and durations
-// are replaced by fixed ones.
+// fixed returns text of a page's file with times, ids and durations replaced by fixed
+// ones.
+func (w *world) fixed(p proto.Page, text string) string {
+	text = strings.NewReplacer(p.ID, "1a2b", w.url, "http://127.0.0.1:8302").Replace(text)
+	text = logged.ReplaceAllString(clock.ReplaceAllString(text, " at 22:52:48"), "$1 22:52:48.120")
+	text = took.ReplaceAllString(text, "${1}17ms)")
+	return jobName.ReplaceAllString(text, "zino-job-$1.js")
+}
+
+// golden compares a page's file with a golden one.
 func (w *world) golden(p proto.Page, name string) {
 	w.t.Helper()
-	text := strings.NewReplacer(p.ID, "1a2b", w.url, "http://127.0.0.1:8302").Replace(w.file(p.File))
-	text = clock.ReplaceAllString(text, " at 22:52:48")
-	text = took.ReplaceAllString(text, "${1}17ms)")
-	text = jobName.ReplaceAllString(text, "zino-job-$1.js")
+	text := w.fixed(p, w.file(p.File))
 	golden := filepath.Join("testdata", name)
 	if *update {
 		must(w.t, os.WriteFile(golden, []byte(text), 0o644))

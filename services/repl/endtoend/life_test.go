@@ -33,7 +33,7 @@ func (w *world) listed(p proto.Page, state string) {
 	w.t.Helper()
 	w.until("the registry shows "+state, func() bool {
 		for line := range strings.Lines(w.file("debug.md")) {
-			if strings.HasPrefix(line, "* "+p.Name+"-"+p.ID+" (") && strings.Contains(line, " state: "+state) {
+			if strings.HasPrefix(line, "* ["+p.Name+"]("+p.File+") (") && strings.Contains(line, " state: "+state) {
 				return true
 			}
 		}
@@ -155,7 +155,7 @@ func TestFlood(t *testing.T) {
 	var said strings.Builder
 	for _, i := range []int{1, 2, 0, 9993, 9994, 9995, 9996, 9997, 9998, 9999, 10000} {
 		if i == 0 {
-			said.WriteString("... (9990 more background events omitted) ...\n")
+			said.WriteString("... (9990 more background events omitted) ...\n... (they are in debug/PAGE/1.txt) ...\n")
 			continue
 		}
 		fmt.Fprintf(&said, fence+"Text console.log\nline %d\n"+fence+"\n", i)

@@ -91,12 +91,22 @@ type world struct {
 	dir    string
 	config string
 	url    string // of the site, without a slash at the end
+	proxy  string // the same of the proxied application; "" without --proxy
+	flags  []string
 	client *rpc.Client
 	repl   *zinotest.Process
 }
 
 // newWorld starts zino-repl. settings are lines of [repl].
 func newWorld(t *testing.T, settings string) *world {
+	t.Helper()
+	w := newStopped(t)
+	w.start("127.0.0.1:0", settings)
+	return w
+}
+
+// newStopped makes the directories of a world.
+func newStopped(t *testing.T) *world {
 	t.Helper()
 	dir, err := os.MkdirTemp(base, "")
 	must(t, err)
@@ -106,7 +116,6 @@ func newWorld(t *testing.T, settings string) *world {
 		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	must(t, os.CopyFS(filepath.Join(dir, "site"), os.DirFS("testdata/site")))
-	w.start("127.0.0.1:0", settings)
 	return w
 }
 
@@ -116,7 +125,7 @@ func (w *world) start(address, settings string) {
 	w.t.Helper()
 	text := fmt.Sprintf("[repl]\nsocket = \"s\"\nhttp = %q\ndir = \"work\"\nserve = \"site\"\n", address)
 	must(w.t, os.WriteFile(w.config, []byte(text+settings), 0o600))
-	cmd := exec.Command(filepath.Join(bin, "zino-repl"), "--config", w.config)
+	cmd := exec.Command(filepath.Join(bin, "zino-repl"), append([]string{"--config", w.config}, w.flags...)...)
 	cmd.Dir, cmd.Env = w.dir, w.env(zinotest.CoverEnv()...)
 	p := zinotest.Start(w.t, cmd)
 	w.repl = p
@@ -129,12 +138,17 @@ func (w *world) start(address, settings string) {
 			w.t.Errorf("zino-repl ended with status %d:\n%s", status, p.Err)
 		}
 	})
-	p.Eventually("zino-repl answers, and has logged where it listens", func() bool {
+	p.Eventually("zino-repl answers", func() bool {
 		_, err := rpc.Call(w.t.Context(), w.client, proto.Ping, proto.PingRequest{})
-		_, address, logged := strings.Cut(p.Err.String(), "http=http://")
-		address, _, whole := strings.Cut(address, "/")
-		w.url = "http://" + address
-		return err == nil && logged && whole
+		stats, statsErr := rpc.Call(w.t.Context(), w.client, proto.GetStats, proto.StatsRequest{})
+		if err != nil || statsErr != nil {
+			return false
+		}
+		w.url = "http://" + stats.Info["http"]
+		if address := stats.Info["proxy"]; address != "" {
+			w.proxy = "http://" + address
+		}
+		return true
 	})
 }
 
@@ -279,17 +293,18 @@ func replied(label, result string) string {
 	if label == "Error" {
 		how = "(**ERROR** after DURATION)"
 	}
-	return "> **PAGE** to agent at TIME " + how + "\n" + fence + label + "\n" + result + "\n" + fence + "\n\n"
+	return "\n> **PAGE** to agent at TIME " + how + "\n" + fence + label + "\n" + result + "\n" + fence + "\n\n"
 }
 
 var (
 	clock    = regexp.MustCompile(` at \d\d:\d\d:\d\d`)
+	logged   = regexp.MustCompile("(?m)^(```+(?:Text|JSON|Error) [^ ]+) [0-9:]{8}(?:\\.[0-9]{3})?(?: .*)?$")
 	duration = regexp.MustCompile(` at TIME \((\*\*ERROR\*\* after )?(\d+ms|\d+(\.\d)?s)\)`)
 )
 
-// plain replaces ids, times and durations.
+// plain replaces ids, times and durations, and removes the time and place of events.
 func plain(p proto.Page, text string) string {
 	text = strings.ReplaceAll(text, p.Name+"-"+p.ID, "PAGE")
-	text = clock.ReplaceAllString(text, " at TIME")
+	text = logged.ReplaceAllString(clock.ReplaceAllString(text, " at TIME"), "$1")
 	return duration.ReplaceAllString(text, " at TIME (${1}DURATION)")
 }

@@ -138,13 +138,14 @@ func TestOlderCopy(t *testing.T) {
 	}
 }
 
-// remarked returns an exchange whose request begins with a remark: blank lines are
-// moved before the header, and one follows it if text comes next.
+// remarked returns an exchange whose request begins with a remark: blank lines are moved
+// before the header, the first in the place of the one above the footer, and one follows
+// the header if text comes next.
 func remarked(remark, exchange string) string {
 	text := strings.TrimLeft(remark, "\n")
 	header, rest, _ := strings.Cut(exchange, "\n")
 	if text != "" && !strings.HasPrefix(text, fence) {
 		text = "\n" + text
 	}
-	return strings.Repeat("\n", len(remark)-len(strings.TrimLeft(remark, "\n"))) + header + "\n" + text + rest
+	return strings.Repeat("\n", max(0, len(remark)-len(strings.TrimLeft(remark, "\n"))-1)) + header + "\n" + text + rest
 }

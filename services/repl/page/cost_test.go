@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -114,11 +115,11 @@ func TestScanReader(t *testing.T) {
 		t.Fatalf("%+v", whole)
 	}
 	one, err := p.Scan(iotest.OneByteReader(bytes.NewReader(text)))
-	if err != nil || *one != whole {
+	if err != nil || !reflect.DeepEqual(*one, whole) {
 		t.Fatalf("%+v, %v, want %+v", one, err, whole)
 	}
 	late, err := p.Scan(iotest.DataErrReader(bytes.NewReader(text)))
-	if err != nil || *late != whole {
+	if err != nil || !reflect.DeepEqual(*late, whole) {
 		t.Fatalf("%+v, %v, want %+v", late, err, whole)
 	}
 	broken := errors.New("broken")
@@ -141,7 +142,7 @@ func FuzzScan(f *testing.F) {
 		cut := int(at % uint(len(text)+1))
 		s.write(text[:cut])
 		s.write(text[cut:])
-		if two := *s.close(); two != whole {
+		if two := *s.close(); !reflect.DeepEqual(two, whole) {
 			t.Fatalf("%+v in two pieces, %+v whole", two, whole)
 		}
 		in := false

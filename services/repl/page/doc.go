@@ -33,10 +33,13 @@
 //	# index-7-zen-1a2b                                title
 //	> This file is a REPL ...                         guide
 //	                                                  history: settled, never parsed again
+//	> page is now "Title" at URL                      where the page calls itself so
+//	                                                  from here on
 //	> **agent** to index-7-zen-1a2b at 22:52:47       request header (kept, or added)
 //	```js
 //	12+13
 //	```
+//
 //	> **index-7-zen-1a2b** to agent at 22:52:47       announcement
 //	```Text console.log                               background shown so far
 //	hello
@@ -66,35 +69,52 @@
 //
 //	unread     the file was not read yet; Start or any event with a view leaves it
 //	idle       there is a footer, or there will be one after Quiet
-//	requested  a chunk was accepted and one of its blocks is announced; the page is
-//	           not connected
+//	requested  a block is announced and waits for the page to be loaded again
 //	executing  the block's code was given out with Run, once and for all
 //	           (Started says when the page got it)
 //	answered   the result is known but not in the file yet: the file could not be
 //	           written, or was damaged less than Quiet ago
 //
 // From idle, a complete candidate leads to requested, and on to executing in the same
-// transition if the page is connected. A result, a timeout, the loss of the page or
-// an abort leads over answered to the next block of the chunk, or to idle. After an
-// error the next block is run; after a timeout or the loss of the page the rest is
-// not.
+// transition unless the block has the option after=reload. A result, a timeout, the
+// loss of the page or an abort leads over answered to the next block of the chunk, or
+// to idle. After an error the next block is run; after a timeout or the loss of the
+// page the rest is not. Where the next block has after=reload, the loss of the page is
+// the answer "reloaded" of the block before it.
+//
+// While the page is gone, phases stay idle: requests stand in the file as they were
+// written. After a minute a note below the first block says that the page is gone; if
+// it comes back within ten minutes, the note is removed, and what is above it is a
+// request again. All that is known of that after a restart is the note.
+//
+// Stopping ends the request at work; nothing is accepted after it. A request that the
+// file shows as executing when it is read for the first time is marked interrupted.
 //
 // # Edits by others
 //
 // Appended text leaves the anchor where it is. If the anchor has moved, or is gone,
-// the text behind it may be an older copy of the file that an editor has saved. Then
-// each block is compared with those answered since the start: one whose reply should
-// stand above it, and does not, gets that reply put back below it, and is not run. A
-// job at work is found again by its code, its announcement or its header; if all are
-// gone for Quiet, it is cancelled. A file that is missing or empty for Quiet is
-// created again, with the exchange at work in it.
+// the text behind it may be an older copy of the file that an editor has saved. The
+// answered exchanges of this start are remembered, with their requests and whether their
+// replies stand above the anchor, where nothing changes; the others are looked for behind
+// it. What the whole file lacks of them is put back: a reply below its block if the block
+// is there, else the exchange behind those of the copy and above what was added to it.
+// None of it is run again. A file that
+// does not begin with the title was replaced; what it lacks is kept beside it.
+//
+// A job at work is found again by its code, its announcement or its header, and written
+// again into an older copy; if the file lacks nothing else for Quiet, the request was
+// removed, and is cancelled. A file that is missing or empty for Quiet is created
+// again, with the exchange at work in it.
 //
 // # Invariants
 //
 //   - No byte that the user wrote is changed or lost. The service removes only what
-//     it wrote: footers, the announcement, the background below it and the
-//     placeholder. A line outside any fence that is equal to the footer is a footer,
-//     no matter who wrote it.
+//     it wrote: footers, the announcement, the background below it, the placeholder
+//     and notes that a page is gone. A line outside any fence that is equal to the footer is a footer,
+//     no matter who wrote it, and so is the empty line above it in a file that is read
+//     from its head.
+//   - One blank line stands above each header that the service writes and above the
+//     footer. It adds none to a blank line of the user's.
 //   - Code is given out only when it stands in the file below its header, with its
 //     announcement, and each job once. Nothing of the history is ever run.
 //   - A result counts only with the id of the job that is out. Text in the file is

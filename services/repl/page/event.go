@@ -18,6 +18,10 @@ type View struct {
 	// state only; the edit is empty.
 	Unavailable bool
 
+	// NoKeep: bodies cannot be stored beside the file. The text says so, and there are
+	// no Keep actions.
+	NoKeep bool
+
 	// Scan is what State.Scan returned, if Apply asked for it.
 	Scan *Scan
 }
@@ -69,11 +73,26 @@ type (
 	// other time.
 	Tick struct{ At time.Time }
 
-	// Connected: the page can run jobs.
-	Connected struct{ At time.Time }
+	// Connected: the page can run jobs. Each load of a page is connected anew. Title
+	// and URL are what the page calls itself now; both empty: unknown.
+	Connected struct {
+		At         time.Time
+		Title, URL string
+	}
 
 	// Gone: the page was closed, reloaded or lost.
 	Gone struct{ At time.Time }
+
+	// Frozen: the page has not answered since the given time, although it is
+	// connected. It is busy, or the browser has frozen it.
+	Frozen struct{ At, Since time.Time }
+
+	// Thawed: the page answers again.
+	Thawed struct{ At time.Time }
+
+	// Stopping is the last event: the service ends. A request at work is marked
+	// interrupted, and nothing is accepted any more.
+	Stopping struct{ At time.Time }
 
 	// Started: the page has the code of the job. The first one is when the code
 	// was sent, a later one is reported by the page itself; durations count from
@@ -123,6 +142,8 @@ type Captured struct {
 	Level   string // error, warn, info, log or ""
 	Message string
 	Stack   string
+	Time    string // HH:MM:SS.mmm, the page's clock; "" if it is not known
+	Place   string // that logged it, like app.js:12; "" if it is not known
 }
 
 func (e Start) at() time.Time      { return e.At }
@@ -130,6 +151,9 @@ func (e Changed) at() time.Time    { return e.At }
 func (e Tick) at() time.Time       { return e.At }
 func (e Connected) at() time.Time  { return e.At }
 func (e Gone) at() time.Time       { return e.At }
+func (e Frozen) at() time.Time     { return e.At }
+func (e Thawed) at() time.Time     { return e.At }
+func (e Stopping) at() time.Time   { return e.At }
 func (e Started) at() time.Time    { return e.At }
 func (e Result) at() time.Time     { return e.At }
 func (e Background) at() time.Time { return e.At }
@@ -150,6 +174,7 @@ type (
 		Code    string // valid UTF-8
 		Lang    string // the page's language
 		Info    string // the words behind the fence's label
+		Test    bool   // a block "js test": the result is the report of its tests
 		Timeout time.Duration
 	}
 
@@ -163,6 +188,8 @@ type (
 		OK         bool
 		JSON       bool   // Value is JSON; else it is text
 		Value      string // whole
+		Inline     string // the result as the file shows it, if it is cut there
+		Whole      string // then: the file with the whole, relative to the REPL's directory
 		Error      string
 		Reason     string // why there is no answer: timeout, gone, aborted, lost, busy or "" if there is one
 		Background []Captured

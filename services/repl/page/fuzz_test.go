@@ -67,18 +67,22 @@ func lines(text []byte) (all [][]byte) {
 func (w *writer) whole() {
 	w.t.Helper()
 	there := lines(w.file)
-	for _, piece := range w.mine {
-		for _, line := range lines(piece) {
-			if w.page.options.isFooter(trimEnd(line)) {
-				continue // the service removes it, no matter who wrote it
+	for _, piece := range slices.Backward(w.mine) {
+		footer := false
+		for _, line := range slices.Backward(lines(piece)) {
+			below := footer
+			footer = w.page.options.isFooter(trimEnd(line))
+			if footer || below && len(trimEnd(line)) == 0 {
+				continue // the service removes a footer and the empty line above it, no matter who wrote them
 			}
-			i := slices.IndexFunc(there, func(l []byte) bool {
-				return bytes.HasPrefix(l, line) && isBlank(l[len(line):]) // the service may have ended it
-			})
+			i := len(there) - 1
+			for i >= 0 && !(bytes.HasPrefix(there[i], line) && isBlank(there[i][len(line):])) { // the service may have ended it
+				i--
+			}
 			if i < 0 {
 				w.t.Fatalf("the line %q is lost in\n%s", line, w.file)
 			}
-			there = there[i+1:]
+			there = there[:i]
 		}
 	}
 }
@@ -86,7 +90,7 @@ func (w *writer) whole() {
 // act makes one thing happen.
 func (w *writer) act(op, arg byte) {
 	w.t.Helper()
-	switch op % 20 {
+	switch op % 22 {
 	case 0, 1, 2:
 		w.writes(phrases[int(arg)%len(phrases)])
 		w.changed()
@@ -111,7 +115,7 @@ func (w *writer) act(op, arg byte) {
 	case 12:
 		w.apply(Gone{w.now})
 	case 13:
-		w.apply(Connected{w.now})
+		w.apply(Connected{At: w.now, Title: []string{"", "Index 7 zen", "Other\n> x"}[arg%3], URL: "http://localhost/"})
 	case 14:
 		w.insert(arg)
 	case 15:
@@ -123,6 +127,10 @@ func (w *writer) act(op, arg byte) {
 		w.apply(Abort{w.now, fmt.Sprint(w.codes)})
 	case 18:
 		w.rival = func() { w.writes(phrases[int(arg)%len(phrases)]) }
+	case 20:
+		w.apply(Frozen{w.now, w.now.Add(-3 * time.Second)})
+	case 21:
+		w.apply(Thawed{w.now})
 	case 19:
 		if w.wild {
 			w.writes(forged[int(arg)%len(forged)])
@@ -145,7 +153,7 @@ func (w *writer) insert(arg byte) {
 func (w *writer) ends() {
 	w.t.Helper()
 	w.unavailable = false
-	w.apply(Connected{w.now})
+	w.apply(Connected{At: w.now})
 	for range 200 {
 		w.pass(10 * time.Second)
 		if !w.page.busy() {
@@ -208,10 +216,12 @@ func FuzzFile(f *testing.F) {
 		f.Add([]byte(s+"text\n```js\nold()\n```\n"+s), []byte(s+"```js\nnew()\n```\n"))
 	}
 	f.Add([]byte(forged[6]), []byte("x"))
+	f.Add([]byte("text\n\n> Write code in a fenced JS block below to execute against this page.\n"), []byte("\n```js\nnew()\n```\n"))
 	f.Add(log(1500), []byte("```js\nnew()\n```\n"))
 	f.Fuzz(func(t *testing.T, old, more []byte) {
 		w := &writer{world: newWorld(t, Options{}), ran: map[string]int{}}
-		w.codes = bytes.Count(old, []byte("** to ")) // what looks like an announcement may be taken for one
+		// What looks like an announcement or a placeholder may be taken for one.
+		w.codes = bytes.Count(old, []byte("** to ")) + bytes.Count(old, []byte(executingMark)) + bytes.Count(old, []byte(reloadMark))
 		w.writes(string(old))
 		w.start()
 		w.file = append(w.file, more...)
@@ -222,6 +232,8 @@ func FuzzFile(f *testing.F) {
 		if w.codes == 0 && !isUTF16(w.file) {
 			w.whole()
 			w.ends()
+			w.apply(Stopping{w.now})
+			w.whole()
 		}
 	})
 }
@@ -291,7 +303,7 @@ func (e *editor) act(op, arg byte) {
 		}
 	case 10:
 		e.pass(time.Duration(arg) * 300 * time.Millisecond)
-		if isBlank(e.file) || len(e.page.file.anchor.bytes) > 0 && e.page.file.anchor.end < 300 {
+		if isBlank(e.file) || len(e.page.file.anchor.bytes) > 0 && e.page.file.anchor.end < int64(len(e.page.options.guide())+200) {
 			e.copies = nil // the file was created again: old codes count as new
 		}
 	case 11:
@@ -302,7 +314,7 @@ func (e *editor) act(op, arg byte) {
 		e.changed()
 	case 13:
 		e.apply(Gone{e.now})
-		e.apply(Connected{e.now})
+		e.apply(Connected{At: e.now})
 	case 14:
 		e.restart()
 	case 15:

@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // TestGolden plays the scripts in testdata. Each is a txtar archive: the lines of
 // "script" are commands, other sections are texts for them, "end" is the file at the
-// end, "actions" are the actions, and "file X" compares the file with X.
+// end, "actions" are the actions, "file X" compares the file with X, and "kept X" the overflow file X. The guide at
+// the head of a file is the word <guide>, except in scripts with "guide".
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) < 60 {
@@ -33,7 +34,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := &player{world: newWorld(t, options(t, archive)), archive: archive}
+			p := &player{world: newWorld(t, options(t, archive)), archive: archive, copies: map[string][]byte{}}
 			p.play()
 			if *update {
 				if err := os.WriteFile(name, txtar.Format(archive), 0o666); err != nil {
@@ -56,6 +57,10 @@ func options(t *testing.T, a *txtar.Archive) Options {
 		switch w[1] {
 		case "lang":
 			o.Lang, err = w[2], nil
+		case "program":
+			o.Program = n == 1
+		case "name":
+			o.Name, err = w[2], nil
 		case "footer":
 			o.Footer, err = strings.Join(w[2:], " "), nil
 		case "body":
@@ -89,11 +94,13 @@ func section(t testing.TB, a *txtar.Archive, name string) string {
 type player struct {
 	*world
 	archive *txtar.Archive
-	copy    []byte
+	copies  map[string][]byte
+	guide   string // "" to show it in full
 }
 
 func (p *player) play() {
 	p.t.Helper()
+	p.guide = p.page.options.guide()
 	for line := range strings.Lines(section(p.t, p.archive, "script")) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && !strings.HasPrefix(line, "option ") {
 			p.command(p.words(line))
@@ -122,22 +129,24 @@ func (p *player) words(line string) (words []string) {
 		}
 		words, line = append(words, word), line[len(quoted):]
 	}
-	return append(words, "", "", "", "")
+	return append(words, "", "", "", "", "", "")
 }
 
 // text is a word, or the section of that name.
 func (p *player) text(word string) string {
 	for _, f := range p.archive.Files {
 		if f.Name == word {
-			return string(f.Data)
+			word = string(f.Data)
 		}
 	}
-	return word
+	return strings.ReplaceAll(word, "<guide>\n", p.page.options.guide())
 }
 
 func (p *player) command(w []string) {
 	p.t.Helper()
 	switch w[0] {
+	case "guide":
+		p.guide = ""
 	case "start":
 		p.start()
 	case "restart": // of the service
@@ -146,7 +155,17 @@ func (p *player) command(w []string) {
 		p.page = New(o)
 		p.apply(Start{p.now})
 	case "connect":
-		p.apply(Connected{p.now})
+		p.apply(Connected{At: p.now, Title: p.text(w[1]), URL: w[2]})
+	case "frozen":
+		d, err := time.ParseDuration(w[1])
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.apply(Frozen{p.now, p.now.Add(-d)})
+	case "thawed":
+		p.apply(Thawed{p.now})
+	case "stop":
+		p.apply(Stopping{p.now})
 	case "gone":
 		p.apply(Gone{p.now})
 	case "changed":
@@ -161,6 +180,8 @@ func (p *player) command(w []string) {
 		p.unavailable = w[1] == "on"
 	case "file":
 		p.compare(w[1], p.file)
+	case "kept": // an overflow file
+		p.compare(w[1], []byte(p.kept[w[1]]))
 
 	// The file.
 	case "append":
@@ -170,6 +191,8 @@ func (p *player) command(w []string) {
 	case "save":
 		p.save([]byte(p.text(w[1])))
 		p.changed()
+	case "put": // without an event
+		p.save([]byte(p.text(w[1])))
 	case "sed":
 		if !bytes.Contains(p.file, []byte(p.text(w[1]))) {
 			p.t.Fatalf("no %q in\n%s", w[1], p.file)
@@ -184,12 +207,12 @@ func (p *player) command(w []string) {
 	case "rm":
 		p.file, p.exists = nil, false
 		p.changed()
-	case "copy":
-		p.copy = bytes.Clone(p.file)
+	case "copy": // under a name, or without one
+		p.copies[w[1]] = bytes.Clone(p.file)
 	case "copysed": // edit the copy
-		p.copy = bytes.Replace(p.copy, []byte(p.text(w[1])), []byte(p.text(w[2])), 1)
+		p.copies[""] = bytes.Replace(p.copies[""], []byte(p.text(w[1])), []byte(p.text(w[2])), 1)
 	case "paste": // save the copy with a text behind it
-		p.save(append(bytes.Clone(p.copy), p.text(w[1])...))
+		p.save(append(bytes.Clone(p.copies[w[2]]), p.text(w[1])...))
 		p.changed()
 
 	// Pages and programs.
@@ -200,7 +223,7 @@ func (p *player) command(w []string) {
 	case "answer": // a job by its id
 		p.apply(Result{At: p.now, Job: w[1], OK: true, JSON: true, Value: w[2]})
 	case "say":
-		p.apply(Background{p.now, []Captured{{Type: w[1], Level: w[2], Message: p.text(w[3]), Stack: p.text(w[4])}}})
+		p.apply(Background{p.now, []Captured{{Type: w[1], Level: w[2], Message: p.text(w[3]), Stack: p.text(w[4]), Time: w[5], Place: w[6]}}})
 	case "says": // many times
 		n, err := strconv.Atoi(w[3])
 		if err != nil {
@@ -221,6 +244,10 @@ func (p *player) command(w []string) {
 // compare compares a text with a section.
 func (p *player) compare(name string, got []byte) {
 	p.t.Helper()
+	if p.guide != "" {
+		got = bytes.ReplaceAll(got, []byte(p.guide), []byte("<guide>\n"))
+		got = bytes.ReplaceAll(got, []byte(strings.ReplaceAll(p.guide, "\n", "\r\n")), []byte("<guide>\r\n"))
+	}
 	text := []byte(legible(got))
 	i := slices.IndexFunc(p.archive.Files, func(f txtar.File) bool { return f.Name == name })
 	switch {

@@ -55,7 +55,8 @@ func (h *header) exact() bool { return h.time != "" && !strings.ContainsAny(h.ag
 const nameMax = 200
 
 // request parses the header of a request. A line that this page could have written
-// and a line with anything behind the time are not headers of requests.
+// and a line with anything behind the time are not headers of requests. The agent of
+// one that names the page as its agent is the default one.
 func (o *Options) request(text []byte) (h header, ok bool) {
 	rest, ok := bytes.CutPrefix(bytes.TrimRight(text, " \t"), []byte("> **"))
 	if !ok {
@@ -63,7 +64,7 @@ func (o *Options) request(text []byte) (h header, ok bool) {
 	}
 	name, rest, ok := bytes.Cut(rest, []byte("** to "))
 	h.agent = strings.TrimSpace(string(name))
-	if !ok || h.agent == "" || len(name) > nameMax || strings.Contains(h.agent, "**") || o.isSelf(h.agent) {
+	if !ok || h.agent == "" || len(name) > nameMax || strings.Contains(h.agent, "**") {
 		return h, false
 	}
 	page, at, _ := bytes.Cut(rest, []byte(" "))
@@ -76,6 +77,10 @@ func (o *Options) request(text []byte) (h header, ok bool) {
 			return h, false
 		}
 		h.time = string(clock)
+	}
+	if o.isSelf(h.agent) {
+		h.agent = defaultAgent
+		return h, o.toItself(h.page)
 	}
 	return h, true
 }
@@ -92,10 +97,19 @@ func (o *Options) agent(name string) string {
 	return name
 }
 
-// isSelf reports whether a name is that of this page, with or without its id.
+// isSelf reports whether a name is that of this page: the name of its file or its
+// present title, with or without its id, or the id.
 func (o *Options) isSelf(name string) bool {
-	return strings.EqualFold(name, o.full()) || strings.EqualFold(name, o.Name)
+	base := name
+	if n := len(name) - len(o.ID); n > 0 && strings.EqualFold(name[n:], o.ID) && name[n-1] == '-' {
+		base = name[:n-1]
+	}
+	return strings.EqualFold(base, o.Name) || o.title != "" && strings.EqualFold(base, o.title) || strings.EqualFold(name, o.ID)
 }
+
+// toItself reports whether a line of the page that addresses a name addresses the page:
+// the service writes none.
+func (o *Options) toItself(name string) bool { return o.isSelf(name) && name != defaultAgent }
 
 // isClock reports whether b has the form HH:MM:SS.
 func isClock(b []byte) bool {
@@ -124,7 +138,10 @@ const (
 // page, and for which agent. Replies may leave out the page's id.
 func (o *Options) mark(text []byte) (kind mark, agent string) {
 	name, kind, agent := parseMark(text)
-	if name == o.full() || kind == replies && o.isSelf(name) {
+	switch {
+	case kind == announces && o.toItself(agent):
+		return noMark, ""
+	case name == o.full() || kind == replies && o.isSelf(name):
 		return kind, agent
 	}
 	return noMark, ""
@@ -133,8 +150,15 @@ func (o *Options) mark(text []byte) (kind mark, agent string) {
 // answers reports whether a line below a block shows that the block was answered:
 // by this page under another name or id, or by another page.
 func (o *Options) answers(text []byte) bool {
-	name, kind, _ := parseMark(text)
-	return kind == replies || kind == announces && o.isSelf(name)
+	_, kind, _ := parseMark(text)
+	return kind == replies || o.announces(text)
+}
+
+// announces reports whether a line below a block has the form of an announcement of
+// this page, with or without its id.
+func (o *Options) announces(text []byte) bool {
+	name, kind, agent := parseMark(text)
+	return kind == announces && o.isSelf(name) && !o.toItself(agent)
 }
 
 // parseMark parses a line of the service for any page.
@@ -170,20 +194,37 @@ func (o *Options) isFooter(text []byte) bool {
 	return string(bytes.TrimRight(text, " \t")) == o.Footer
 }
 
-// placeholder parses "executing (5s)".
+// placeholders begin the line below an announcement.
+const (
+	executingMark = "executing"
+	reloadMark    = "waiting for the page to reload"
+)
+
+// placeholder parses "executing (5s)", "waiting for the page to reload (5s)", either
+// with ": page busy or frozen since 22:52:47", and "executing ..." of older files. The
+// seconds may be unknown.
 func placeholder(text []byte) (seconds string, ok bool) {
-	rest, ok := bytes.CutPrefix(bytes.TrimRight(text, " \t"), []byte("executing ("))
-	if !ok || len(rest) < 3 || len(rest) > 12 || string(rest[len(rest)-2:]) != "s)" {
+	text = bytes.TrimRight(text, " \t")
+	rest, ok := bytes.CutPrefix(text, []byte(executingMark))
+	if !ok {
+		if rest, ok = bytes.CutPrefix(text, []byte(reloadMark)); !ok {
+			return "", false
+		}
+	}
+	switch string(rest) {
+	case "", " ...", "...", " …", "…":
+		return "", true
+	}
+	digits, after, ok := bytes.Cut(rest, []byte("s)"))
+	number, opened := bytes.CutPrefix(digits, []byte(" ("))
+	if !ok || !opened || len(number) == 0 || len(number) > 9 || len(bytes.Trim(number, "0123456789")) > 0 {
 		return "", false
 	}
-	digits := string(rest[:len(rest)-2])
-	if strings.Trim(digits, "0123456789") != "" {
-		return "", false
-	}
-	return digits, true
+	return string(number), len(after) == 0 || bytes.HasPrefix(after, []byte(": "))
 }
 
-// isOmission reports whether a line stands for background that is left out.
+// isOmission reports whether a line stands for something that is left out, or says where
+// it is.
 func isOmission(text []byte) bool {
-	return bytes.HasPrefix(text, []byte("... (")) && bytes.HasSuffix(text, []byte(" more background events omitted) ..."))
+	return bytes.HasPrefix(text, []byte("... (")) && bytes.HasSuffix(text, []byte(") ..."))
 }

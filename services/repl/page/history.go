@@ -16,13 +16,16 @@ type exchange struct {
 	header       string // of the request
 	announcement string
 	title        string // header of the reply
+	request      string // from the header, or the reply before, to the end of the block; "" if it is too long
 	reply        string // "" if it is too long
+	settled      bool   // its reply stands above the anchor
+	gone         bool   // it is not put back any more
 }
 
 const (
-	historyMax  = 64       // exchanges
-	replyMax    = 64 << 10 // bytes of a reply that is remembered
-	historySize = 1 << 20  // bytes of all of them
+	historyMax  = 64        // exchanges
+	replyMax    = 128 << 10 // bytes of a reply, or of a request with its reply, that are remembered
+	historySize = 1 << 20   // bytes of all of them
 )
 
 // sumOf returns the digest of a code. Its kind of line ends and a line end at its
@@ -31,19 +34,22 @@ func sumOf(code string) digest {
 	return sha256.Sum256([]byte(strings.TrimSuffix(strings.ReplaceAll(code, "\r\n", "\n"), "\n")))
 }
 
-// remember adds the job's reply to the history, which forgets the oldest.
-func (t *transition) remember(reply string) {
+// remember adds the job's request and reply to the history, which forgets the oldest.
+func (t *transition) remember(request, reply string) {
 	j := &t.job
-	e := exchange{code: sumOf(j.code), header: j.header, announcement: j.announcement, reply: reply}
+	e := exchange{code: sumOf(j.code), header: j.header, announcement: j.announcement, request: request, reply: reply}
 	e.title, _, _ = strings.Cut(reply, t.file.eol)
 	if len(reply) > replyMax {
 		e.reply = ""
 	}
-	history, size := []exchange{e}, len(e.reply)
+	if len(request)+len(reply) > replyMax {
+		e.request = ""
+	}
+	history, size := []exchange{e}, len(e.request)+len(e.reply)
 	for i := len(t.history) - 1; i >= 0 && len(history) < historyMax; i-- {
 		older := t.history[i]
-		if size += len(older.reply); size > historySize {
-			older.reply = ""
+		if size += len(older.request) + len(older.reply); size > historySize {
+			older.request, older.reply = "", ""
 		}
 		history = append([]exchange{older}, history...)
 	}
@@ -52,32 +58,13 @@ func (t *transition) remember(reply string) {
 
 // lostReply returns the exchange of a block that was answered, but whose reply is
 // not in the text above it: the block comes from an older copy of the file.
-func (t *transition) lostReply(code digest, above []byte) (lost *exchange) {
-	if t.file.origin == current {
-		return nil
-	}
-	titled := func(history []exchange, title string) (n int) {
-		for _, e := range history {
-			if e.title == title {
-				n++
-			}
-		}
-		return n
-	}
-	for i := range t.history {
-		e := &t.history[i]
-		there := bytes.Count(above, []byte(e.title))
-		if e.code != code || there >= titled(t.history, e.title) {
-			continue
-		}
-		if titled(t.history[:i], e.title) >= there {
-			return e // those before it with the same header stand above
-		}
-		if lost == nil {
-			lost = e
+func (t *transition) lostReply(code digest, above []byte) *exchange {
+	for _, e := range t.missing(above) {
+		if e.code == code {
+			return &e
 		}
 	}
-	return lost
+	return nil
 }
 
 // appendLost appends what stands below a block that is not run again: its reply, or
@@ -85,49 +72,61 @@ func (t *transition) lostReply(code digest, above []byte) (lost *exchange) {
 func (t *transition) appendLost(out []byte, e exchange) []byte {
 	t.act(Log{t.File() + ": an older copy was written over an answered request; it is not run again"})
 	if e.reply != "" {
-		return append(out, e.reply...)
+		return append(closeParagraph(out, t.file.eol), e.reply...)
 	}
+	t.abandon(func(other exchange) bool { return other.code == e.code && other.title == e.title })
 	return t.appendNote(out, "not run again: this was answered ("+strings.TrimPrefix(e.title, "> ")+"), and an older copy of the file was written over the answer.")
 }
 
-// interrupted ends a request that the file shows as executing although no job is at
-// work: the service was restarted, or an older copy of the file was saved. It is
-// not run again.
+// interruptedText is the reply to a request that a stop of the service interrupted.
+const interruptedText = "interrupted: the service was stopped before the answer came; the code may have run, and is not run again"
+
+// notRunText is the reply to one whose code had not been given out.
+const notRunText = "interrupted: the service was stopped before the code was given to the page; it was not run"
+
+// Unfinished reports whether the end of a log looks as if a request were at work in it.
+// Start marks it then.
+func Unfinished(end []byte) bool {
+	var last []byte // the last line that is not blank
+	for l := range bytes.Lines(bytes.ReplaceAll(end, []byte("\r"), []byte("\n"))) {
+		if l = bytes.TrimRight(l, " \t\n"); len(l) == 0 {
+			continue
+		}
+		if _, ok := placeholder(l); ok {
+			return true
+		}
+		last = l
+	}
+	_, kind, _ := parseMark(last)
+	return kind == announces
+}
+
+// interrupted ends a request that the file shows as executing when it is read for the
+// first time. It is not run again.
 func (t *transition) interrupted(l *layout) bool {
-	ann := lineAt(t.text, l.from)
-	kind, agent := t.options.mark(ann.of(t.text))
-	if kind != announces {
+	ann := lineAt(t.text, afterBlanks(t.text, l.from))
+	agent, end, seconds, ok := t.announced(l, ann)
+	if !ok || t.file.origin != firstRead || !t.ready() {
 		return false
 	}
-	ph, seconds, ok := t.findPlaceholder(ann.next)
-	if !ok {
-		return false
+	out := closeParagraph(bytes.Clone(t.text[:ann.from]), t.file.eol)
+	n, err := strconv.Atoi(seconds)
+	if err != nil {
+		n = 0 // the duration is unknown
 	}
-	var known *exchange // the exchange whose reply stood here
-	for i := range t.history {
-		if e := &t.history[i]; e.announcement == string(bytes.TrimRight(ann.of(t.text), " \t")) && e.reply != "" {
-			known = e
-			break
-		}
+	text := interruptedText
+	if bytes.HasPrefix(t.text[end.from:], []byte(reloadMark)) {
+		text = notRunText
 	}
-	if known == nil && t.file.origin != firstRead || !t.ready() {
-		return false
-	}
-	out := bytes.Clone(t.text[:l.from])
-	if known != nil {
-		out = append(out, known.reply...)
-	} else {
-		n, err := strconv.Atoi(seconds)
-		if err != nil {
-			n = 0 // out of range: the duration is unknown
-		}
-		t.last = fmt.Sprintf("failed after %dms (interrupted)", int64(n)*1000)
-		out = fmt.Appendf(out, "> **%s** to %s at %s (**ERROR** after %ds)%s", t.options.full(), oneLine(agent), t.now.Format(time.TimeOnly), n, t.file.eol)
-		out = fenced(out, "Error", "interrupted: the service was stopped before the answer came; the code may have run, and is not run again", t.file.eol)
-		out = append(out, t.text[ann.next:ph.from]...)
+	t.last = fmt.Sprintf("failed after %dms (interrupted)", int64(n)*1000)
+	out = fmt.Appendf(out, "> **%s** to %s at %s (**ERROR** after %ds)%s", t.options.full(), oneLine(agent), t.now.Format(time.TimeOnly), n, t.file.eol)
+	out = fenced(out, "Error", text, t.file.eol)
+	if ann.next < end.from {
+		out = append(out, bytes.TrimRight(t.text[ann.next:end.from], " \t\r\n")...)
+		out = closeLine(out, t.file.eol)
 	}
 	// The other blocks of the chunk are not run either.
-	from := ph.next
+	from := end.next
 	to := l.pending(from, len(t.text))
 	if l.open >= 0 {
 		to = min(to, l.open)
@@ -145,11 +144,27 @@ func (t *transition) interrupted(l *layout) bool {
 	return true
 }
 
+// announced parses what the file shows of a request at work: an announcement with a
+// placeholder below it, or one of the two. It returns the last line of it.
+func (t *transition) announced(l *layout, at line) (agent string, end line, seconds string, ok bool) {
+	if seconds, ok = placeholder(at.of(t.text)); ok {
+		return defaultAgent, at, seconds, true
+	}
+	if !t.options.announces(at.of(t.text)) {
+		return "", at, "", false
+	}
+	_, _, agent = parseMark(at.of(t.text))
+	if end, seconds, ok = t.findPlaceholder(at.next); ok {
+		return agent, end, seconds, true
+	}
+	return agent, at, "", isBlank(l.strip(nil, at.next, len(t.text)))
+}
+
 // findPlaceholder returns the placeholder below an announcement, with nothing but
 // background between them.
 func (t *transition) findPlaceholder(from int) (at line, seconds string, ok bool) {
 	for at, line := range parts(t.text, from) {
-		if line.part != outside || isOmission(line.text) {
+		if line.part != outside || isOmission(line.text) || isBlank(line.text) {
 			continue
 		}
 		seconds, ok = placeholder(line.text)

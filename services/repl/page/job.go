@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,14 +20,19 @@ type job struct {
 	asked   string // the time of the request
 	code    string
 	info    string // the words behind the fence's label
+	fence   fenceOptions
+	load    int // the load of the page that may run it: this one or a later one
+	ranIn   int // the load that the code was given to; before: that of the block above it
 	timeout time.Duration
+	notRun  string // a note about blocks of the chunk that are not run, or ""
 
 	index, count int    // which block of the chunk this is, from 1; how many there are
 	exchange     string // what the file shows from the header to the end of this block, "" if it is too long
 	rest         string // what follows the placeholder and belongs to the chunk
 	gap          int    // length of a blank line of the service's at the start of rest
 
-	request      string // up to the announcement
+	request      string // up to the blank line above the announcement
+	lead         string // the blank line of the service's above the announcement
 	announcement string // without line end
 	background   string
 	placeholder  string // without line end
@@ -60,18 +66,20 @@ const (
 	reasonAborted = "aborted"
 	reasonLost    = "lost"
 	reasonBusy    = "busy"
+	reasonStopped = "stopped"
 )
 
 // reasonText is how the registry shows a reason.
 var reasonText = map[string]string{
 	reasonTimeout: " (timeout)", reasonGone: " (page closed or reloaded)",
-	reasonAborted: " (interrupted)", reasonLost: " (disrupted)",
+	reasonAborted: " (interrupted)", reasonLost: " (disrupted)", reasonStopped: " (interrupted)",
 }
 
 const (
-	codeMax     = 4 << 20   // bytes of a block
-	exchangeMax = 512 << 10 // bytes of an exchange that is remembered: one result of the largest size
-	lateMax     = 16        // jobs whose results are awaited after their end
+	codeMax     = 4 << 20          // bytes of a block
+	exchangeMax = 512 << 10        // bytes of an exchange that is remembered: one result of the largest size
+	lateMax     = 16               // jobs whose results are awaited after their end
+	reloadMax   = 10 * time.Minute // a block with after=reload waits for the next load
 )
 
 // lateJob is a job that ended without an answer, which may still arrive.
@@ -81,15 +89,45 @@ type lateJob struct {
 }
 
 // shown returns what the service shows below the request while the job is at work.
-func (j *job) shown() string { return j.announcement + j.eol + j.background + j.placeholder }
+func (j *job) shown() string {
+	return j.lead + j.announcement + j.eol + j.background + j.placeholder
+}
 
-// deadline returns when the job times out: counted from when it was sent, or from
-// when it was accepted if it was not.
-func (j *job) deadline() time.Time {
-	if j.sent.IsZero() {
-		return j.accepted.Add(j.timeout)
+// appendShown appends what the service shows of the job below its request.
+func (t *transition) appendShown(out []byte) []byte {
+	j := &t.job
+	j.lead = string(closeParagraph(out, j.eol)[len(out):])
+	return append(append(out, j.shown()...), j.eol...)
+}
+
+// limit returns how long the job may take, and from when on: from when it was sent, or
+// else given out. Until then it waits for a reload, from when it was accepted.
+func (j *job) limit() (from time.Time, limit time.Duration) {
+	switch {
+	case !j.sent.IsZero():
+		return j.sent, j.timeout
+	case !j.dispatched.IsZero():
+		return j.dispatched, j.timeout
 	}
-	return j.sent.Add(j.timeout)
+	return j.accepted, reloadMax
+}
+
+// deadline returns when the job times out.
+func (j *job) deadline() time.Time {
+	from, limit := j.limit()
+	return from.Add(limit)
+}
+
+// reloadFollows reports whether the next block of the chunk waits for a reload of the
+// page: then the reload is what the block at work was to bring about.
+func (t *transition) reloadFollows() bool {
+	rest := []byte(t.job.rest)
+	blocks := t.layoutOf(rest, 0).code(0, len(rest))
+	if len(blocks) == 0 {
+		return false
+	}
+	_, words := label(blocks[0].info)
+	return parseFenceOptions(words).afterReload
 }
 
 // headline returns the header of the job's request.
@@ -102,6 +140,11 @@ func (t *transition) setBlock(j *job, b *block, text, above []byte) {
 	j.code = string(b.text(text))
 	j.lost = t.lostReply(sumOf(j.code), above)
 	_, j.info = label(b.info)
+	j.fence = parseFenceOptions(j.info)
+	j.timeout = cmp.Or(j.fence.timeout, t.options.Timeout)
+	if j.load = 0; j.fence.afterReload {
+		j.load = j.ranIn + 1
+	}
 }
 
 // announce begins a job below its request, the end of out, with a blank line before
@@ -120,9 +163,9 @@ func (t *transition) announce(out []byte, j job, rest, follow []byte) {
 		if len(j.code) > codeMax {
 			t.conclude(result{body: fmt.Sprintf("not run: the block has %d bytes, and %d is the most", len(j.code), codeMax)})
 		}
-		t.update()
 		t.dispatch()
-		out = append(append(out, t.job.shown()...), j.eol...)
+		t.update()
+		out = t.appendShown(out)
 	}
 	n := len(out)
 	out = join(out, append(rest, follow...), j.eol)
@@ -131,15 +174,17 @@ func (t *transition) announce(out []byte, j job, rest, follow []byte) {
 	t.text = append(append(out, rest...), follow...)
 }
 
-// dispatch gives the code out if the page is connected.
+// dispatch gives the code out, unless it waits for a reload of the page.
 func (t *transition) dispatch() {
-	if !t.connected || t.phase != requested {
+	if !t.connected || t.phase != requested || t.loads < t.job.load {
 		return
 	}
 	j := &t.job
-	t.phase, j.dispatched = executing, t.now
-	code := strings.ToValidUTF8(j.code, "\ufffd")
-	t.act(Run{Job: j.id, Agent: j.agent, Code: code, Lang: t.options.Lang, Info: j.info, Timeout: j.timeout})
+	if j.load > 0 {
+		j.shownAt = time.Time{} // the placeholder says something else now
+	}
+	t.phase, j.dispatched, j.ranIn = executing, t.now, t.loads
+	t.act(Run{Job: j.id, Agent: j.agent, Code: handedOut(j.code), Lang: t.options.Lang, Info: j.info, Test: j.fence.test, Timeout: j.timeout})
 }
 
 // conclude ends the job. Its reply is written as soon as the file can be changed.
@@ -153,7 +198,7 @@ func (t *transition) conclude(r result) {
 	}
 	r.at, r.took = t.now, max(0, t.now.Sub(began))
 	if r.reason == reasonTimeout {
-		r.took = j.timeout
+		_, r.took = j.limit()
 	}
 	t.phase, j.result = answered, r
 	done := Done{
@@ -196,9 +241,6 @@ func (t *transition) advanceJob() bool {
 	case t.job.edited && t.phase == requested:
 		// The request was changed before it was run: what stands there now is a
 		// candidate again.
-		if t.job.key != "" {
-			t.act(Done{Job: t.job.id, Key: t.job.key, Error: "aborted: the request was changed in the file", Reason: reasonAborted})
-		}
 		i := t.start()
 		t.text = t.appendFooter(bytes.Clone(t.text[:i]), t.text[i:])
 		t.phase, t.last = idle, ""
@@ -244,7 +286,7 @@ func (t *transition) show(at int) {
 		t.tickAt(j.shownAt.Add(t.options.Cadence))
 	}
 	out := closeLine(bytes.Clone(t.text[:at]), t.file.eol)
-	out = append(append(out, j.shown()...), t.file.eol...)
+	out = t.appendShown(out)
 	follow := t.text[at:]
 	if n := len(out); !bytes.HasPrefix(follow, []byte(j.rest)) {
 		out = join(out, follow, t.file.eol)
@@ -262,7 +304,11 @@ func (t *transition) update() {
 		j.backgroundAt = t.now
 	}
 	j.background = string(t.appendBacklog(nil))
-	j.placeholder = fmt.Sprintf("executing (%ds)", int(t.now.Sub(j.accepted).Seconds()))
+	if t.phase == requested {
+		j.placeholder = fmt.Sprintf("%s (%ds)", reloadMark, int(t.now.Sub(j.accepted).Seconds()))
+		return
+	}
+	j.placeholder = fmt.Sprintf("%s (%ds)%s", executingMark, int(t.now.Sub(j.dispatched).Seconds()), t.frozenSince(": "))
 }
 
 // complete writes the reply to the job below its request, and continues with the
@@ -276,11 +322,15 @@ func (t *transition) complete(at int) {
 		t.settleAt(t.appendLost(out, *j.lost), t.text[at+j.gap:])
 		return
 	}
+	out = closeParagraph(out, eol)
+	reply := len(out)
 	out = t.appendReply(out)
-	t.backlog = backlog{}
-	t.remember(string(out[from:]))
+	t.remember(j.request, string(out[reply:]))
 	if j.edited {
 		out = t.appendNote(out, "The code above was changed after it had been given to the page. The reply is to the code as it was then.")
+	}
+	if len(j.fence.faults) > 0 {
+		out = t.appendNote(out, strings.Join(j.fence.faults, "\n"))
 	}
 	after := t.text[at:]
 	n := t.restOfChunk(out, after)
@@ -288,8 +338,11 @@ func (t *transition) complete(at int) {
 	if j.index < j.count && j.result.reason == "" && t.nextBlock(out, from, rest, follow) {
 		return
 	}
-	if j.index < j.count && j.result.reason != "" {
+	if j.index < j.count && (j.result.reason != "" || !t.connected) {
 		out = t.appendNote(out, fmt.Sprintf("%d of %d not run: the blocks below are left as they are.", j.count-j.index, j.count))
+	}
+	if j.notRun != "" {
+		out = t.appendNote(out, j.notRun)
 	}
 	t.phase = idle
 	if !isBlank(rest) {
@@ -329,8 +382,8 @@ func (t *transition) restOfChunk(out, follow []byte) int {
 	return end - start
 }
 
-// nextBlock begins the next block of the chunk, if there is one. The reply to the
-// last one is the end of out, from a place on.
+// nextBlock begins the next block of the chunk, if there is one and the page is not gone. The reply to the
+// last one is the end of out, from the blank line above it on.
 func (t *transition) nextBlock(out []byte, from int, rest, follow []byte) bool {
 	j := t.job
 	out = join(out, slices.Concat(rest, follow), t.file.eol)
@@ -340,11 +393,14 @@ func (t *transition) nextBlock(out []byte, from int, rest, follow []byte) bool {
 	if len(blocks) == 0 {
 		return false
 	}
-	t.setAnchor(out, begin)
 	b := blocks[0]
+	t.setBlock(&j, &b, text, out)
+	if !t.connected && j.load == 0 && j.lost == nil {
+		return false
+	}
+	t.setAnchor(out, begin)
 	j.index++
 	j.count = j.index + len(blocks) - 1
-	t.setBlock(&j, &b, text, out)
 	out = closeLine(append(out, text[begin:b.next]...), t.file.eol)
 	j.request = string(out[begin:])
 	if more := string(out[from:]); j.exchange == "" || len(j.exchange)+len(more) > exchangeMax {

@@ -1,5 +1,10 @@
 package page
 
+import (
+	"slices"
+	"strings"
+)
+
 // layout is the structure of a text from a place outside of any fence on.
 type layout struct {
 	options *Options
@@ -9,7 +14,8 @@ type layout struct {
 	heads   []head
 	blocks  []block // closed ones
 	open    int     // where a fence begins that is not closed, or -1
-	marked  int     // end of the last line above the footer that makes history of what is above it
+	marked  int     // end of the last line that makes history of what is above it; below the footer only in a file that was replaced
+	gap     int     // length of the service's blank line above the footer, at from
 }
 
 // head is a line that may be the header of a request.
@@ -37,7 +43,7 @@ func (t *transition) layoutOf(text []byte, from int) *layout {
 		case outside:
 			if l.options.isFooter(line.text) {
 				l.footers = append(l.footers, at)
-			} else if l.isHistory(at, line.text) && len(l.footers) == 0 {
+			} else if (len(l.footers) == 0 || t.file.origin == suspect) && l.isHistory(at, line.text) {
 				l.marked = at.next
 			} else if h, ok := l.options.request(line.text); ok {
 				l.heads = append(l.heads, head{at, h})
@@ -50,6 +56,9 @@ func (t *transition) layoutOf(text []byte, from int) *layout {
 			l.blocks = append(l.blocks, b)
 			l.open = -1
 		}
+	}
+	if n := lineEnd(text[from:]); len(l.footers) > 0 && l.footers[0].from == from+n {
+		l.gap = n
 	}
 	return l
 }
@@ -80,8 +89,8 @@ func (l *layout) below() int {
 	return len(l.text)
 }
 
-// begin returns where the text below the footer begins, without blank lines and
-// further footers.
+// begin returns where the text below the footer begins, without blank lines, further
+// footers and history.
 func (l *layout) begin() int {
 	i := l.below()
 	for _, f := range l.footers {
@@ -89,6 +98,22 @@ func (l *layout) begin() int {
 			i = max(i, f.next)
 		}
 		i = afterBlanks(l.text, i)
+	}
+	if l.marked <= i {
+		return i
+	}
+	return afterBlanks(l.text, l.behindMark())
+}
+
+// behindMark returns where the reply or the note ends that the last marked line begins.
+func (l *layout) behindMark() int {
+	i := l.marked
+	for at, line := range parts(l.text, i) {
+		_, shown := placeholder(line.text)
+		if line.part == outside && !shown && !isOmission(line.text) || line.part == opens && runs(line.fence.Info, l.options.Lang) {
+			break
+		}
+		i = at.next
 	}
 	return i
 }
@@ -109,6 +134,22 @@ func (l *layout) code(from, to int) (blocks []block) {
 	return blocks
 }
 
+// notRun returns a note about blocks between two places that look like code for the
+// page and are not run, or "".
+func (l *layout) notRun(from, to int) string {
+	var found []string
+	for _, b := range l.blocks {
+		first, _ := label(b.info)
+		if b.from >= from && b.next <= to && l.options.Lang == "js" && slices.Contains(compiled, first) && !slices.Contains(found, first) {
+			found = append(found, first)
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return "not run: " + strings.Join(found, ", ") + "; JS blocks run"
+}
+
 // fenced reports whether a block begins at a place.
 func (l *layout) fenced(i int) bool {
 	for _, b := range l.blocks {
@@ -119,15 +160,25 @@ func (l *layout) fenced(i int) bool {
 	return false
 }
 
-// strip appends the text between two places without the footers in it.
+// strip appends the text between two places without the footers in it. The service's
+// blank line above the footer goes too if the user's text below it begins with one.
 func (l *layout) strip(out []byte, from, to int) []byte {
 	for _, f := range l.footers {
 		if f.from >= from && f.next <= to {
+			if from == l.from && from+l.gap == f.from && l.blankAt(f.next) {
+				from = f.from
+			}
 			out = append(out, l.text[from:f.from]...)
 			from = f.next
 		}
 	}
 	return append(out, l.text[from:to]...)
+}
+
+// blankAt reports whether a blank line begins at a place.
+func (l *layout) blankAt(i int) bool {
+	at := lineAt(l.text, i)
+	return i < len(l.text) && isBlank(l.text[at.from:at.end])
 }
 
 // chunk returns the first request of the text.

@@ -10,6 +10,7 @@ import (
 // the header of its request. It removes what the service had written below the
 // request and returns where that was, or -1.
 func (t *transition) recover() (at int) {
+	older := t.restoreShown() || t.lacksAnswers()
 	// What the service had written goes, even if it is inside a fence now.
 	hint := -1
 	shown := []byte(t.job.shown())
@@ -19,19 +20,47 @@ func (t *transition) recover() (at int) {
 		hint = i
 	}
 	at = t.byCode(hint)
+	if at < 0 && older { // the copy is older than the request
+		return t.reinstate()
+	}
 	if t.job.edited = at < 0; at < 0 {
 		at = t.byAnnouncement(hint)
 	}
 	if at < 0 {
 		at = t.byHeader()
 	}
-	if at >= 0 {
-		l := t.layout() // while a job is at work there is no footer
-		head := l.strip(nil, 0, at)
-		t.text, at = append(slices.Clip(head), l.strip(nil, at, len(t.text))...), len(head)
-		t.job.request = string(closeLine(bytes.Clone(t.text[t.start():at]), t.file.eol))
+	if at < 0 && t.phase == answered {
+		return t.reinstate()
 	}
+	if at < 0 {
+		return -1
+	}
+	l := t.layout() // while a job is at work there is no footer
+	head := l.strip(nil, 0, at)
+	t.text, at = append(slices.Clip(head), l.strip(nil, at, len(t.text))...), len(head)
+	t.setAnchor(t.text, t.behindReplies(at))
+	t.job.request = string(closeLine(bytes.Clone(t.text[t.start():at]), t.file.eol))
 	return at
+}
+
+// behindReplies returns where the text between the anchor and a place begins that is
+// not part of an exchange.
+func (t *transition) behindReplies(at int) int {
+	from, reply := t.start(), false
+	for l, line := range parts(t.text[:at], from) {
+		switch {
+		case line.part == outside && (isBlank(line.text) || isOmission(line.text)):
+		case line.part == outside:
+			kind, _ := t.options.mark(line.text)
+			if reply && kind == noMark {
+				from = l.from
+			}
+			reply = kind == replies || reply && kind != noMark
+		case line.part == opens && reply && runs(line.fence.Info, t.options.Lang):
+			from, reply = l.from, false
+		}
+	}
+	return from
 }
 
 // byCode finds the block that was given out: where the service had written below it,
@@ -43,6 +72,9 @@ func (t *transition) byCode(hint int) int {
 	for i, b := range blocks {
 		if sumOf(string(b.text(t.text))) != sumOf(t.job.code) || t.replied(b.next) {
 			continue
+		}
+		if _, info := label(b.info); info != t.job.info && t.phase == requested {
+			continue // its options are others now
 		}
 		if b.next == hint {
 			k = i
@@ -64,8 +96,9 @@ func (t *transition) byCode(hint int) int {
 		out, pos = t.appendHeaded(out, l, pos, b.from, e.header)
 		out = t.appendLost(closeLine(l.strip(out, pos, b.next), t.file.eol), *e)
 		pos = b.next
-		if kind, _ := t.options.mark(lineAt(t.text, pos).of(t.text)); kind == announces {
-			if ph, _, ok := t.findPlaceholder(lineAt(t.text, pos).next); ok {
+		below := lineAt(t.text, afterBlanks(t.text, pos))
+		if kind, _ := t.options.mark(below.of(t.text)); kind == announces {
+			if ph, _, ok := t.findPlaceholder(below.next); ok {
 				pos = ph.next
 			}
 		}
@@ -81,9 +114,9 @@ func (t *transition) byCode(hint int) int {
 	return at
 }
 
-// replied reports whether a reply stands at a place.
+// replied reports whether a reply is the next line that is not blank.
 func (t *transition) replied(i int) bool {
-	kind, _ := t.options.mark(lineAt(t.text, i).of(t.text))
+	kind, _ := t.options.mark(lineAt(t.text, afterBlanks(t.text, i)).of(t.text))
 	return kind == replies
 }
 
@@ -137,16 +170,20 @@ func (t *transition) wasAnswered(b block) bool {
 }
 
 // byHeader finds the place below the first block behind the request's header and the
-// replies there, or without such a block the place below the replies.
+// replies there, or without such a block the place below the replies. Below a footer, which
+// is that of a copy without the request, stands another request with the same header.
 func (t *transition) byHeader() int {
 	head, ok := t.findLine(t.start(), t.job.header)
-	if !ok {
+	if l := t.layout(); !ok || len(l.footers) > 0 && l.footers[0].from < head.from {
 		return -1
 	}
-	at := head.next
+	at, above := head.next, 0
 	for l, line := range parts(t.text, head.next) {
 		if kind, _ := t.options.mark(line.text); line.part != outside || kind != replies {
 			continue
+		}
+		if above++; above >= t.job.index {
+			return -1 // it is the header of another request
 		}
 		at = len(t.text) // where the blocks of the reply end
 		for next, line := range parts(t.text, l.next) {
@@ -182,9 +219,14 @@ func (t *transition) findLine(from int, want string) (found line, ok bool) {
 // cut removes the text between two places.
 func (t *transition) cut(from, to int) { t.text = slices.Concat(t.text[:from], t.text[to:]) }
 
-// cutAnnouncement removes the announcement at a place, and what belongs to it.
+// cutAnnouncement removes the announcement at a place or below a blank line there, and
+// what belongs to it.
 func (t *transition) cutAnnouncement(at int) {
-	if l := lineAt(t.text, at); string(bytes.TrimRight(l.of(t.text), " \t")) == t.job.announcement {
+	l := lineAt(t.text, at)
+	if isBlank(t.text[l.from:l.end]) {
+		l = lineAt(t.text, l.next)
+	}
+	if string(bytes.TrimRight(l.of(t.text), " \t")) == t.job.announcement {
 		t.cut(at, l.next)
 	}
 	t.cutShown(at)

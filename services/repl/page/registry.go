@@ -20,6 +20,9 @@ type Entry struct {
 	Live  bool
 }
 
+// isLive reports whether the page is shown as connected.
+func (e *Entry) isLive() bool { return e.Live && e.State != "gone" }
+
 const (
 	pagesMax = 100 // pages that the registry shows
 	urlMax   = 200 // bytes of a URL that it shows
@@ -30,21 +33,23 @@ const (
 func Registry(entries []Entry) []byte {
 	entries = slices.SortedStableFunc(slices.Values(entries), func(a, b Entry) int {
 		switch {
-		case a.Live && !b.Live:
+		case a.isLive() && !b.isLive():
 			return -1
-		case b.Live && !a.Live:
+		case b.isLive() && !a.isLive():
 			return 1
-		case a.Live:
+		case a.isLive():
 			return strings.Compare(a.Name, b.Name)
 		}
 		return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Name, b.Name))
 	})
 	out := []byte(replfile.Head)
 	for _, e := range entries[:min(len(entries), pagesMax)] {
-		out = fmt.Appendf(out, "* %s (%s) last %s state: %s\n", oneLine(e.Name), shownURL(e.URL), e.Last.Format(time.TimeOnly), oneLine(e.State))
+		full := oneLine(e.Name)
+		name := full[:max(strings.LastIndexByte(full, '-'), 0)]
+		out = fmt.Appendf(out, "* [%s](%s) (%s) last %s state: %s\n", name, logPath(full), shownURL(e.URL), e.Last.Format(time.TimeOnly), oneLine(e.State))
 	}
 	if n := len(entries) - pagesMax; n > 0 {
-		out = fmt.Appendf(out, "* ... and %d more\n", n)
+		out = fmt.Appendf(out, "\n... and %d more\n", n)
 	}
 	return out
 }

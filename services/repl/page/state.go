@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -19,22 +20,26 @@ type Options struct {
 	// earlier starts, whose results may still arrive.
 	Epoch string
 
-	Lang   string // of the code that runs here; js
-	Footer string // one line that begins with "> "
+	Lang    string // of the code that runs here; js
+	Program bool   // the page is a program, not a page of a browser
+	Footer  string // one line that begins with "> "
 
 	Timeout  time.Duration // of a job; 60 s
 	Cadence  time.Duration // between updates of what is shown; 5 s
 	Quiet    time.Duration // before text that does not run is taken as final; 2 s
 	Debounce time.Duration // before a change that no Changed reported is parsed; 150 ms
 
-	BodyMax int // bytes of a result in the file; 256 KiB
+	BodyMax int // bytes of a result in the file; 8 KiB
 	Kept    int // the highest N of the overflow files N.txt so far
+
+	title string // the sanitized present title of the page; "": unknown
 }
 
 func (o Options) withDefaults() Options {
 	if o.Lang == "" {
 		o.Lang = "js"
 	}
+	o.Program = o.Program || o.Lang != "js"
 	if o.Footer == "" {
 		o.Footer = "> Write code in a fenced " + o.language() + " block below to execute against this page."
 	}
@@ -53,7 +58,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	if o.BodyMax <= 0 {
-		o.BodyMax = 256 << 10
+		o.BodyMax = 8 << 10
 	}
 	return o
 }
@@ -79,6 +84,14 @@ type State struct {
 	options   Options
 	phase     phase
 	connected bool
+	loads     int       // how often the page has connected
+	gone      time.Time // since when the page is not connected
+	waiting   waiting   // a request that was parsed while the page is gone
+	noted     time.Time // until when a request with a note that the page is gone may be run
+	present   string    // the line that says what the page calls itself now
+	said      string    // the last such line of the file; "": it says nothing that differs
+	stopping  bool      // the service ends: nothing is accepted any more
+	frozen    time.Time // since when the connected page has not answered; zero: it answers
 	file      file
 	job       job       // the block at work; meaningful while busy
 	queue     []Eval    // requests of programs that are not in the file yet
@@ -100,7 +113,7 @@ type phase int
 const (
 	unread    phase = iota // the file was not read yet
 	idle                   // no request is at work; the footer is there, or will be after Quiet
-	requested              // a block is announced in the file; the page is not connected to run it
+	requested              // a block is announced in the file, and waits for the next load of the page
 	executing              // the code of the block was given out, once and for all
 	answered               // the result is known and not in the file yet
 	restoring              // inside a transition only: puts back a reply that an older copy of the file lost
@@ -143,7 +156,10 @@ func New(o Options) *State {
 }
 
 // File returns the path of the log file, relative to the REPL's directory.
-func (s *State) File() string { return "debug/" + s.options.full() + ".md" }
+func (s *State) File() string { return logPath(s.options.full()) }
+
+// logPath returns the path of the log file of a page, whose name has its id.
+func logPath(full string) string { return "debug/" + full + ".md" }
 
 // From returns where the tail that Apply must see begins.
 func (s *State) From() int64 { return s.file.anchor.end - int64(len(s.file.anchor.bytes)) }
@@ -251,7 +267,7 @@ func (t *transition) observe(text []byte) {
 		t.file.sum, t.file.changed = sum, t.now
 	}
 	switch t.event.(type) {
-	case Changed, Start:
+	case Changed, Start, Stopping:
 		t.file.rested = t.file.sum
 	}
 }
@@ -322,36 +338,59 @@ func (t *transition) createFile() bool {
 		t.file.eol = "\n"
 	}
 	eol := t.file.eol
-	t.text = fmt.Appendf(closeLine(bytes.Clone(t.text), eol),
-		"# %s%s> This file is a REPL, a chat between you and a live page: add a fenced %s block at the bottom, and the page runs it and the result is printed below. Please do not edit the replies or the last line.%s%s",
-		t.options.full(), eol, t.options.language(), eol, eol)
+	t.text = fmt.Appendf(closeLine(bytes.Clone(t.text), eol), "# %s%s%s",
+		t.options.full(), eol, strings.ReplaceAll(t.options.guide(), "\n", eol))
 	if !t.busy() {
-		t.setAnchor(t.text, len(t.text))
-		t.text = t.appendFooter(t.text, nil)
+		t.settleAt(t.text, nil)
 		return true
 	}
 	// Write the exchange at work again.
 	if !t.view.Missing {
-		t.text = closeParagraph(t.appendNote(t.text, "The file was emptied while a request was at work. What stood in it before is not known here."), eol)
+		t.text = t.appendNote(t.text, "The file was emptied while a request was at work. What stood in it before is not known here.")
 	}
+	t.text = closeParagraph(t.text, eol)
 	j := &t.job
 	if j.exchange == "" {
 		j.exchange = string(t.appendCode([]byte(j.header+eol), j.code))
 	}
 	t.setAnchor(t.text, len(t.text))
 	j.request, j.rest, j.gap = j.exchange, "", 0
-	t.text = append(t.text, j.exchange+j.shown()+eol...)
+	t.text = t.appendShown(append(t.text, j.exchange...))
 	return true
 }
 
 // consume updates the state with the event. It does not look at the file.
 func (t *transition) consume() {
+	if !t.connected && t.gone.IsZero() {
+		t.gone = t.now
+	}
 	switch e := t.event.(type) {
 	case Connected:
-		t.connected = true
+		t.connected, t.frozen, t.gone = true, time.Time{}, time.Time{}
+		t.loads++
+		t.name(e.Title, e.URL)
+	case Frozen:
+		t.frozen = e.Since
+	case Thawed:
+		t.frozen = time.Time{}
+	case Stopping:
+		t.stopping = true
+		t.dequeue(func(Eval) bool { return true }, func(q Eval) Done {
+			return Done{Key: q.Key, Error: "interrupted: the service is stopping; the code was not run", Reason: reasonStopped}
+		})
+		switch t.phase {
+		case requested:
+			t.fail(reasonStopped, notRunText)
+		case executing:
+			t.fail(reasonStopped, interruptedText)
+		}
 	case Gone:
-		t.connected = false
-		if t.phase == executing {
+		t.connected, t.frozen, t.gone = false, time.Time{}, t.now
+		switch {
+		case t.phase != executing:
+		case t.reloadFollows():
+			t.conclude(result{ok: true, body: "reloaded"})
+		default:
 			t.fail(reasonGone, "page closed or reloaded: the request was not answered")
 		}
 	case Started:
@@ -392,15 +431,24 @@ func (t *transition) consume() {
 
 	// End what has waited too long.
 	if (t.phase == requested || t.phase == executing) && !t.now.Before(t.job.deadline()) {
-		text := "timeout: the page did not answer within " + span(t.job.timeout) + "; the code may still be at work"
+		_, limit := t.job.limit()
+		text := "timeout: the page did not answer within " + span(limit) + t.frozenSince("; ") + "; the code may still be at work"
 		if t.phase == requested {
-			text = "timeout: the page was not there to take the request within " + span(t.job.timeout) + "; it was not run"
+			text = "timeout: the page was not loaded again within " + span(limit) + "; the code was not run"
 		}
 		t.fail(reasonTimeout, text)
 	}
 	t.dequeue(func(q Eval) bool { return !t.now.Before(q.At.Add(q.Timeout)) }, func(q Eval) Done {
 		return Done{Key: q.Key, Error: "timeout: the request did not get its turn within " + span(q.Timeout), Reason: reasonTimeout}
 	})
+}
+
+// frozenSince says since when a frozen page has not answered, behind a separator.
+func (t *transition) frozenSince(separator string) string {
+	if t.frozen.IsZero() {
+		return ""
+	}
+	return separator + "page busy or frozen since " + t.frozen.In(t.now.Location()).Format(time.TimeOnly)
 }
 
 // queueMax is the number of requests of programs that may wait.
@@ -420,11 +468,12 @@ func (t *transition) dequeue(match func(Eval) bool, answer func(Eval) Done) {
 }
 
 func (t *transition) consumeResult(e Result) {
-	r := result{ok: e.OK, json: e.JSON, body: e.Value}
+	r := result{ok: e.OK, json: e.JSON && json.Valid([]byte(e.Value)), body: e.Value}
 	if !e.OK {
 		r.json, r.body = false, e.Error
 	}
 	if t.phase == executing && t.job.id == e.Job {
+		t.frozen = time.Time{}
 		t.conclude(r)
 		return
 	}

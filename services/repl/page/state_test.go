@@ -27,7 +27,10 @@ func TestImmutable(t *testing.T) {
 			Changed{w.now},
 			Tick{w.now.Add(time.Minute)},
 			Gone{w.now},
-			Connected{w.now},
+			Frozen{w.now, w.now},
+			Thawed{w.now},
+			Stopping{w.now},
+			Connected{At: w.now},
 			Started{w.now, w.job},
 			Result{At: w.now, Job: w.job, OK: true, Value: "1"},
 			Background{w.now, []Captured{{Type: "x"}, {Type: "y"}}},
@@ -142,6 +145,26 @@ func TestWrongScan(t *testing.T) {
 	}
 }
 
+func TestUnfinished(t *testing.T) {
+	const ann = "```\n\n> **zen-1a2b** to agent at 10:00:00"
+	for end, want := range map[string]bool{
+		"":                             false,
+		ann:                            true,
+		ann + "\r\n":                   true,
+		ann + " (17ms)\n":              false,
+		ann + "\nexecuting (5s)\nmore": true,
+		ann + "\rexecuting (5s)\r":     true,
+		ann + "\nexecuting ...":        true,
+		ann + "\nwaiting for the page to reload (5s)\n\n> footer\n": true,
+		ann + "\n```JSON\n25\n```\n\n> footer\n":                    false,
+		"executing the plan\n":                                      false,
+	} {
+		if got := Unfinished([]byte(end)); got != want {
+			t.Errorf("%q: %v", end, got)
+		}
+	}
+}
+
 func TestDeadline(t *testing.T) {
 	w := newWorld(t, Options{})
 	deadline := func(what string, want time.Duration) {
@@ -191,13 +214,19 @@ func TestBacklogMax(t *testing.T) {
 		}
 	}
 	w.pass(2 * time.Second)
-	whole := 0
+	whole, others := 0, 0
 	for file, body := range w.kept {
-		if len(body) == size {
+		switch {
+		case len(body) == size:
 			whole++
-		} else {
+		case strings.HasPrefix(body, "console.log 22:52:47.000\n\x1b") && len(body) < leftOutMax+1000:
+			others++
+		default:
 			t.Errorf("%s has %d bytes", file, len(body))
 		}
+	}
+	if text := string(w.file); others != 1 || !strings.Contains(text, "\n... (10 more background events omitted) ...\n... (") {
+		t.Errorf("%d files with events that are left out:\n%s", others, text)
 	}
 	text := string(w.file)
 	if whole == 0 || strings.Count(text, "more bytes left out, the whole is in ") != whole ||
@@ -212,7 +241,7 @@ func TestPage(t *testing.T) {
 	if p.File() != "debug/zen-1a2b.md" || p.Status() != "gone" || !p.Deadline().IsZero() || p.From() != 0 || p.Settled() != 0 {
 		t.Errorf("%+v", p)
 	}
-	if p.options.Footer != `> Write\nbelow \u001b` || p.options.Timeout != time.Minute || p.options.BodyMax != 256<<10 {
+	if p.options.Footer != `> Write\nbelow \u001b` || p.options.Timeout != time.Minute || p.options.BodyMax != 8<<10 {
 		t.Errorf("%+v", p.options)
 	}
 	if footer := New(Options{Lang: "lisp"}).options.Footer; footer != "> Write code in a fenced lisp block below to execute against this page." {
@@ -223,22 +252,22 @@ func TestPage(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	at := time.Date(2026, 3, 4, 22, 2, 12, 0, time.UTC)
 	got := string(Registry([]Entry{
-		{"zen-2", "http://a/", at, "gone", false},
-		{"zen-1", "http://user:pass@localhost:8302/x?token=1#y", at.Add(time.Second), "completed (17ms)", true},
-		{"b\n* c", "about:blank\n* x", at, "idle\x1b", true},
-		{"a", "", at.Add(time.Hour), "gone", false},
-		{"c", "http://[::1/%zz?secret", at, "failed after 60000ms (timeout)", true},
-		{"d", "http://h/" + strings.Repeat("x", 300), at, "late", true},
-		{"e", "http://h?", at, "idle", true},
+		{"zen-2222", "http://a/", at, "gone", false},
+		{"zen-f-1111", "http://user:pass@localhost:8302/x?token=1#y", at.Add(time.Second), "completed (17ms)", true},
+		{"b\n* c-1a2b", "about:blank\n* x", at, "idle\x1b", true},
+		{"a-1a2b", "", at.Add(time.Hour), "gone", true},
+		{"c-1a2b", "http://[::1/%zz?secret", at, "failed after 60000ms (timeout)", true},
+		{"d-1a2b", "http://h/" + strings.Repeat("x", 300), at, "late", true},
+		{"e-1a2b", "http://h?", at, "idle", true},
 	}))
 	want := replfile.Head +
-		"* b\\n* c (about:blank\\n* x) last 22:02:12 state: idle\\u001b\n" +
-		"* c (http://[::1/%zz) last 22:02:12 state: failed after 60000ms (timeout)\n" +
-		"* d (http://h/" + strings.Repeat("x", 191) + "...) last 22:02:12 state: late\n" +
-		"* e (http://h) last 22:02:12 state: idle\n" +
-		"* zen-1 (http://localhost:8302/x) last 22:02:13 state: completed (17ms)\n" +
-		"* a () last 23:02:12 state: gone\n" +
-		"* zen-2 (http://a/) last 22:02:12 state: gone\n"
+		"* [b\\n* c](debug/b\\n* c-1a2b.md) (about:blank\\n* x) last 22:02:12 state: idle\\u001b\n" +
+		"* [c](debug/c-1a2b.md) (http://[::1/%zz) last 22:02:12 state: failed after 60000ms (timeout)\n" +
+		"* [d](debug/d-1a2b.md) (http://h/" + strings.Repeat("x", 191) + "...) last 22:02:12 state: late\n" +
+		"* [e](debug/e-1a2b.md) (http://h) last 22:02:12 state: idle\n" +
+		"* [zen-f](debug/zen-f-1111.md) (http://localhost:8302/x) last 22:02:13 state: completed (17ms)\n" +
+		"* [a](debug/a-1a2b.md) () last 23:02:12 state: gone\n" +
+		"* [zen](debug/zen-2222.md) (http://a/) last 22:02:12 state: gone\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -250,13 +279,13 @@ func TestRegistry(t *testing.T) {
 func TestRegistryLong(t *testing.T) {
 	var entries []Entry
 	for i := range 130 {
-		entries = append(entries, Entry{Name: fmt.Sprintf("p%03d", i), Live: i%3 == 0, Last: begin.Add(time.Duration(i) * time.Second)})
+		entries = append(entries, Entry{Name: fmt.Sprintf("p%03d-1a2b", i), Live: i%3 == 0, Last: begin.Add(time.Duration(i) * time.Second)})
 	}
 	text := string(Registry(entries))
-	if n := strings.Count(text, "\n"); n != 104 || !strings.HasSuffix(text, "\n* ... and 30 more\n") {
+	if n := strings.Count(text, "\n"); n != 105 || strings.Count(text, "\n* ") != 100 || !strings.HasSuffix(text, "\n\n... and 30 more\n") {
 		t.Errorf("%d lines:\n%s", n, text)
 	}
-	if !strings.Contains(text, "\n* p129 () last") || strings.Contains(text, "\n* p001 () last") || entries[0].Name != "p000" {
+	if !strings.Contains(text, "\n* [p129](debug/p129-1a2b.md) () last") || strings.Contains(text, "[p001]") || entries[0].Name != "p000-1a2b" {
 		t.Errorf("%s", text)
 	}
 }

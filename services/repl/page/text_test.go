@@ -163,8 +163,8 @@ func TestRequest(t *testing.T) {
 		"> **agent** to " + full + " at 22:52:47 at 22:52:47":           "",
 		"> **agent** to " + full + " **at** 22:52:47":                   "",
 		"> **agent** to " + full + " at  22:52:47":                      "",
-		"> **index-7-zen-1a2b** to index-7-zen-1a2b at 22:52:47":        "",
-		"> **index-7-zen-1a2b ** to index-7-zen-1a2b at 22:52:47":       "",
+		"> **index-7-zen-1a2b** to index-7-zen-1a2b at 22:52:47":        "agent|" + full + "|22:52:47|true",
+		"> **index-7-zen-1a2b ** to index-7-zen-1a2b at 22:52:47":       "agent|" + full + "|22:52:47|true",
 		"> **index-7-zen-ffff** to index-7-zen-1a2b at 22:52:47":        "index-7-zen-ffff|" + full + "|22:52:47|true",
 		"> **agent** to " + full + " at 22:52:47" + "(**ERROR** after)": "",
 	} {
@@ -210,10 +210,14 @@ func TestPlaceholder(t *testing.T) {
 	for line, want := range map[string]string{
 		"executing (0s)": "0", "executing (60s)  ": "60", "executing (00001s)": "00001",
 		"executing ()": "", "executing (s)": "", "executing (5)": "", "executing (-1s)": "", "Executing (5s)": "", "executing (5s) x": "",
-		"executing (1234567890123s)": "", " executing (5s)": "", "executing ...": "",
+		"executing (1234567890123s)": "", " executing (5s)": "", "executing ...": "?", "executing the plan": "",
+		"executing (5s): page busy or frozen since 22:52:47": "5", "waiting for the page to reload (7s)": "7", "waiting": "",
 	} {
 		got, ok := placeholder([]byte(line))
-		if got = strings.TrimSpace(got); ok != (want != "") || ok && got != want {
+		if ok && got == "" {
+			got = "?" // unknown
+		}
+		if ok != (want != "") || ok && got != want {
 			t.Errorf("%q: %q %v", line, got, ok)
 		}
 	}

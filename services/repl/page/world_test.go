@@ -139,7 +139,11 @@ func (w *world) action(e Action) {
 			w.t.Fatalf("%s was given out twice", e.Job)
 		}
 		w.given[e.Job], w.job = true, e.Job
-		w.note("run %s for %s: %s %q %q", e.Job, e.Agent, e.Lang, e.Info, e.Code)
+		test := ""
+		if e.Test {
+			test = " test"
+		}
+		w.note("run %s for %s: %s %q %q%s", e.Job, e.Agent, e.Lang, e.Info, e.Code, test)
 	case Cancel:
 		w.note("cancel %s", e.Job)
 	case Done:
@@ -210,7 +214,7 @@ func (w *world) append(text string) {
 func (w *world) start() {
 	w.t.Helper()
 	w.apply(Start{w.now})
-	w.apply(Connected{w.now})
+	w.apply(Connected{At: w.now})
 }
 
 // answer answers the last job.

@@ -18,6 +18,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"sync"
 	"syscall"
@@ -101,15 +102,29 @@ func (d *Dir) Names(name string) ([]string, error) {
 	return names, errors.Join(err, f.Close())
 }
 
-// Create creates a file that must not exist yet.
-func (d *Dir) Create(name string, text []byte) error {
+// Create creates a file that must not exist yet, and returns when it is on disk. After
+// an error there is no file.
+func (d *Dir) Create(name, text string) error {
 	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Close())
+	_, err = f.WriteString(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, d.root.Remove(name))
+	}
+	dir, err := d.root.OpenRoot(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(durable.SyncDir(dir), dir.Close())
 }
+
+// Remove removes a file, or an empty directory.
+func (d *Dir) Remove(name string) error { return d.root.Remove(name) }
 
 // Lock locks a directory, which is created if need be, until the lock is closed or
 // the process ends. It leaves no trace in the directory. The error is
@@ -139,6 +154,12 @@ type Stamp struct {
 
 // Size returns the length of the file in bytes.
 func (s Stamp) Size() int64 { return s.size }
+
+// Written returns when the file was last written.
+func (s Stamp) Written() time.Time { return time.Unix(0, int64(s.mtime)) }
+
+// Before reports whether the file of s was written before that of another stamp.
+func (s Stamp) Before(other Stamp) bool { return s.mtime < other.mtime }
 
 // resolution is the coarsest clock of a file system.
 const resolution = 2 * time.Second

@@ -83,7 +83,7 @@ func TestIrregular(t *testing.T) {
 			if _, err := d.Replace("f", View{Missing: true}, 0, []byte("x")); !errors.Is(err, ErrChanged) {
 				t.Errorf("Replace of what was missing: %v", err)
 			}
-			zinotest.Error(t, d.Create("f", nil), fs.ErrExist)
+			zinotest.Error(t, d.Create("f", ""), fs.ErrExist)
 			if got := content(t, filepath.Join(dir, "other")); got != "private" {
 				t.Errorf("the link's target is %q", got)
 			}
@@ -108,12 +108,12 @@ func TestOutside(t *testing.T) {
 		if _, err := d.Read(name, 0); err == nil {
 			t.Errorf("%s was read", name)
 		}
-		if err := d.Create(name, nil); err == nil {
+		if err := d.Create(name, ""); err == nil {
 			t.Errorf("%s was created", name)
 		}
 	}
 	must(t, os.Symlink(t.TempDir(), filepath.Join(dir, "out")))
-	if err := d.Create("out/f", nil); err == nil {
+	if err := d.Create("out/f", ""); err == nil {
 		t.Error("a file was created behind a link")
 	}
 	if err := d.Make("out"); err == nil {

@@ -64,8 +64,8 @@ func (b *env) eval(page, code string) proto.Evaluated {
 // want evaluates code and compares the value.
 func (b *env) want(page, code, want string) {
 	b.t.Helper()
-	if got := b.eval(page, code); !got.OK || got.Kind+" "+got.Value != want {
-		b.t.Errorf("%s: %s %s%s, want %s", code, got.Kind, got.Value, got.Error, want)
+	if got := b.eval(page, code); !got.OK || got.Kind+" "+valueOf(got) != want {
+		b.t.Errorf("%s: %s %s%s, want %s", code, got.Kind, valueOf(got), got.Error, want)
 	}
 }
 

@@ -51,6 +51,16 @@ func newGate(addr *net.TCPAddr, origins []string, token string) *gate {
 	return g
 }
 
+func denied(reason string) *refusal { return &refusal{status: http.StatusForbidden, reason: reason} }
+
+// checkHost returns why the host that a request names is refused, or nil.
+func (g *gate) checkHost(r *http.Request) *refusal {
+	if !slices.Contains(g.hosts, r.Host) {
+		return denied("This host is not served here. Use http://127.0.0.1 or http://localhost with the port.")
+	}
+	return nil
+}
+
 // check returns why a request is refused, or nil.
 func (g *gate) check(r *http.Request) *refusal {
 	upgrade := r.Header.Get("Upgrade") != "" || slices.ContainsFunc(words(r.Header.Values("Connection")), func(word string) bool {
@@ -66,20 +76,20 @@ func (g *gate) check(r *http.Request) *refusal {
 	offered := words(r.Header.Values("Sec-WebSocket-Protocol"))
 	hasToken := len(offered) == 2 && offered[0] == protocol && subtle.ConstantTimeCompare([]byte(offered[1]), []byte(g.token)) == 1
 
-	denied := func(reason string) *refusal { return &refusal{status: http.StatusForbidden, reason: reason} }
+	if no := g.checkHost(r); no != nil {
+		return no
+	}
 	switch origins := r.Header.Values("Origin"); {
-	case !slices.Contains(g.hosts, r.Host):
-		return denied("This host is not served here. Use http://127.0.0.1 or http://localhost with the port.")
 	case len(origins) > 1:
 		return denied("There are several origins.")
 	case len(origins) == 1 && !slices.Contains(g.own, origins[0]) && !g.lists(origins[0]): // also "null", the origin of files and sandboxes
-		return denied("Pages of this origin may not connect. To allow them, list it in ZINO.toml under [repl] origins: scheme, host and port.")
+		return denied("Pages of this origin may not connect. To allow them, list it in ZINO.toml under [repl] origins: scheme, host and port. A frame with the attribute sandbox, whose origin is null, needs allow-same-origin.")
 	case len(origins) == 0 && (upgrade || !reading):
 		return denied("A request of this kind has to name its origin.")
 	case len(origins) == 0 && foreign:
-		return denied("Pages of other sites may not load this. For the script, list the origin in ZINO.toml under [repl] origins, and write <script crossorigin>.")
+		return denied("Pages of other sites may not load this. For the script, list the origin in ZINO.toml under [repl] origins, and write <script crossorigin>. importScripts of a worker cannot load it from another origin: create the worker as a module, new Worker(url, {type: \"module\"}), and import it there, or open the application through zino repl --proxy.")
 	case upgrade && !hasToken:
-		return denied("The token is missing or an old one. Load the script again.")
+		return denied("The token is missing or an old one. Load the script again; a service worker of the page may answer with an old copy.")
 	case !reading:
 		return &refusal{http.StatusMethodNotAllowed, "Only GET and HEAD are answered here.", map[string]string{"Allow": "GET, HEAD"}}
 	case r.ContentLength != 0:

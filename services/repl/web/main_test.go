@@ -10,6 +10,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/zinotest"
+	"zino/proto"
 	"zino/services/repl"
 )
 
@@ -139,4 +140,12 @@ func with(headers map[string]string, more ...string) map[string]string {
 		headers[more[i]] = more[i+1]
 	}
 	return headers
+}
+
+// valueOf returns the value of code that ran, or "".
+func valueOf(r proto.Evaluated) string {
+	if r.Value == nil {
+		return ""
+	}
+	return *r.Value
 }

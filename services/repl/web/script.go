@@ -1,31 +1,47 @@
 package web
 
 import (
-	"bytes"
 	"embed"
 	"io/fs"
 	"net/http"
-	"slices"
 	"strings"
 
 	"zino/pkg/wire"
 )
 
-//go:embed script/*.js
+//go:embed script/*.js helpers/*.js
 var sources embed.FS
 
 // body is the page script without its last line: the files of script/ in the order
-// of their names, without comments and indentation.
-var body = func() string {
+// of their names.
+var body = "(zino=>{\"use strict\";\n" + sourceMap + compose("script")
+
+// sourceMap tells developer tools to ignore the script, so that they attribute a
+// message of the console to the code of the page that logged it. It is part of the
+// script because the gate would refuse a request of developer tools, and stands before
+// the code, as the last line holds the parameters.
+const sourceMap = "//# sourceMappingURL=data:application/json,{%22version%22:3,%22sources%22:[%22zino-page.js%22],%22sourcesContent%22:[%22%22],%22names%22:[],%22mappings%22:%22AAAA%22,%22ignoreList%22:[0]}\n"
+
+// helpers is the module with the helpers of cells, which the page script loads when a
+// job needs it.
+var helpers = compose("helpers")
+
+// compose returns the files of a directory, without comments and without spaces and
+// line ends that mean nothing.
+func compose(dir string) string {
 	var out strings.Builder
-	out.WriteString("(zino=>{\"use strict\";\n")
-	err := fs.WalkDir(sources, "script", func(path string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(sources, dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		part, err := sources.ReadFile(path)
 		for line := range strings.Lines(string(part)) {
 			if line = strings.TrimLeft(line, " "); line != "\n" && !strings.HasPrefix(line, "//") {
+				line, _, _ = strings.Cut(strings.TrimSuffix(line, "\n"), " // ")
+				line = squeeze(line + "\n")
+				if end := len(line) - 1; end > 0 && strings.IndexByte("{;,", line[end-1]) >= 0 {
+					line = line[:end] // no statement ends here by its line end alone
+				}
 				out.WriteString(line)
 			}
 		}
@@ -35,7 +51,37 @@ var body = func() string {
 		panic(err) // an embedded file is always there
 	}
 	return out.String()
-}()
+}
+
+// squeeze removes spaces beside punctuation outside of strings. It leaves a line alone
+// that has a regular expression, a template or a division.
+func squeeze(line string) string {
+	const punctuation = "{}()[];,:?=<>&|!*\n"
+	out := make([]byte, 0, len(line))
+	var quote byte
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case quote != 0 && c == '\\':
+			out = append(out, c)
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '/' || c == '`':
+			return line
+		case c == ' ' && (strings.IndexByte(punctuation, line[i-1]) >= 0 || strings.IndexByte(punctuation, line[i+1]) >= 0):
+			continue
+		case c == ' ' && strings.Contains("+-", line[i-1:i]) != strings.Contains("+-", line[i+1:i+2]): // not in "a + +b"
+			continue
+		}
+		out = append(out, line[i])
+	}
+	return string(out)
+}
 
 // script sends the page script with the given paths of the script and the socket.
 // Pages of listed origins may load it, but nothing else.
@@ -50,81 +96,17 @@ func (s *Server) script(g *gate, w http.ResponseWriter, r *http.Request, script,
 		s.fail(w, r, err)
 		return
 	}
+	if g == s.gate { // pages of the proxy connect to their own origin
+		s.scriptLoaded(r)
+	}
 	h := w.Header()
 	h.Set("Vary", "Origin")
 	if origin := r.Header.Get("Origin"); g.lists(origin) {
 		h.Set("Access-Control-Allow-Origin", origin)
 	}
+	if r.URL.RawQuery == "helpers" {
+		send(w, r, "text/javascript; charset=utf-8", helpers)
+		return
+	}
 	send(w, r, "text/javascript; charset=utf-8", body+"})("+string(last)+")\n")
-}
-
-// tag is the element that loads the script.
-const tag = `<script src="` + scriptPath + `"></script>`
-
-// inject inserts the tag into an HTML document as the first element of its head, so
-// that the script captures everything that the page logs.
-func inject(doc []byte) []byte {
-	if isUTF16(doc) {
-		return doc
-	}
-	return slices.Insert(slices.Clip(doc), headStart(doc), []byte(tag)...)
-}
-
-func isUTF16(doc []byte) bool {
-	return bytes.HasPrefix(doc, []byte("\xfe\xff")) || bytes.HasPrefix(doc, []byte("\xff\xfe"))
-}
-
-// headStart returns the offset of the first element of the head, which is never
-// before the doctype: that would put the page into quirks mode.
-func headStart(doc []byte) int {
-	i := 0
-	if bytes.HasPrefix(doc, []byte("\xef\xbb\xbf")) {
-		i = 3
-	}
-	for {
-		at := i + len(doc[i:]) - len(bytes.TrimLeft(doc[i:], " \t\r\n\f"))
-		rest := doc[at:]
-		n := 0
-		switch {
-		case bytes.HasPrefix(rest, []byte("<!--")):
-			if end := bytes.Index(rest[4:], []byte("-->")); end >= 0 {
-				n = 4 + end + 3
-			}
-		case startsTag(rest, "<!doctype"), startsTag(rest, "<?xml"), startsTag(rest, "<html"):
-			n = tagEnd(rest)
-		case startsTag(rest, "<head"):
-			return at + tagEnd(rest)
-		}
-		if n == 0 {
-			return i
-		}
-		i = at + n
-	}
-}
-
-// startsTag reports whether text begins with a tag, ignoring case.
-func startsTag(text []byte, name string) bool {
-	if len(text) <= len(name) || !bytes.EqualFold(text[:len(name)], []byte(name)) {
-		return false
-	}
-	return bytes.IndexByte([]byte(" \t\r\n\f/>"), text[len(name)]) >= 0
-}
-
-// tagEnd returns the length of the tag that text begins with, or 0 if its end is
-// missing. A ">" in quotes does not end it.
-func tagEnd(text []byte) int {
-	var quote byte
-	for i, c := range text {
-		switch {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '>':
-			return i + 1
-		}
-	}
-	return 0
 }

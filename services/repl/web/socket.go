@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -100,6 +101,7 @@ type page struct {
 	*repl.Page
 	conn      *websocket.Conn
 	id, nonce string
+	pinger    pinger
 }
 
 // page serves one page for as long as it is connected.
@@ -120,9 +122,8 @@ func (s *Server) page(ctx context.Context, c *websocket.Conn) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
+	var sending sync.WaitGroup
+	sending.Go(func() {
 		for {
 			typ, packet, err := p.Next(ctx)
 			if err == nil {
@@ -132,12 +133,19 @@ func (s *Server) page(ctx context.Context, c *websocket.Conn) error {
 				closeSocket(c, err) // also ends receive
 				return
 			}
+			if typ == proto.TypeJob {
+				select {
+				case p.pinger.job <- struct{}{}:
+				default: // it pings already
+				}
+			}
 		}
-	}()
+	})
+	sending.Go(func() { p.pinger.run(ctx, p) })
 	err = s.receive(ctx, p)
 	closeSocket(c, err) // before cancel, which would end the socket without a close frame
 	cancel()
-	<-sent
+	sending.Wait()
 	return err
 }
 
@@ -173,8 +181,9 @@ func (s *Server) hello(ctx context.Context, c *websocket.Conn) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.pageConnected(attach.URL)
 	a := connected.Attached()
-	p := &page{Page: connected, conn: c, id: a.ID, nonce: a.Nonce}
+	p := &page{Page: connected, conn: c, id: a.ID, nonce: a.Nonce, pinger: pinger{every: s.pingEvery, job: make(chan struct{}, 1)}}
 	s.mu.Lock()
 	s.pages[p.id] = p
 	s.mu.Unlock()
@@ -187,6 +196,11 @@ func (s *Server) receive(ctx context.Context, p *page) error {
 		text, err := read(ctx, p.conn)
 		if err != nil {
 			return err
+		}
+		p.pinger.answered(p)
+		typ, _, err := wire.Type(text)
+		if err == nil && typ == "pong" {
+			continue
 		}
 		var from struct {
 			ID    string `json:"id"`
@@ -209,6 +223,8 @@ func (s *Server) handle(ctx context.Context, text []byte) (typ string, answer an
 		switch typ {
 		case proto.ReplResult.Type:
 			err = call(ctx, text, s.service.Result)
+		case proto.ReplPart.Type:
+			err = call(ctx, text, s.service.Part)
 		case proto.ReplEvents.Type:
 			err = call(ctx, text, s.service.Events)
 		case proto.ReplStarted.Type:

@@ -176,11 +176,11 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, info.Name(), info.ModTime(), content)
 }
 
-// missing answers a request for a file that does not exist. It redirects "/" to the
-// status page.
+// missing answers a request for a file that does not exist. For "/" it sends the status
+// page.
 func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/" {
-		http.Redirect(w, r, statusPath, http.StatusFound)
+		s.status(w, r)
 		return
 	}
 	http.Error(w, "There is no such file. Dotfiles, debug/, and links that leave the directory are not served.", http.StatusNotFound)

@@ -167,7 +167,7 @@ func TestStaticHTML(t *testing.T) {
 func TestNothingServed(t *testing.T) {
 	b := newEnv(t)
 	b.write("index.html", "x")
-	b.status(map[string]int{"/index.html": 404, "/debug.md": 404, "/": 302, "/favicon.ico": 404})
+	b.status(map[string]int{"/index.html": 404, "/debug.md": 404, "/": 200, "/favicon.ico": 404})
 }
 
 func TestServeMissing(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer")
-	if r.URL.Path != statusPath {
+	if r.URL.Path != statusPath && r.URL.Path != "/" {
 		text, err := statusFiles.ReadFile("status/" + path.Base(r.URL.Path))
 		if err != nil {
 			s.fail(w, r, err)
@@ -52,11 +52,13 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	err := statusPage.Execute(&text, struct {
 		Token       string
 		Serve       string
+		Dir         string
+		Silent      []silent
 		Origins     []string
 		Tag         string
 		Bookmarklet template.URL
 	}{
-		Token: s.token, Serve: s.cfg.Serve, Origins: s.cfg.Origins,
+		Token: s.token, Serve: s.cfg.Serve, Dir: s.cfg.Dir, Silent: s.silent(r.Host), Origins: s.cfg.Origins,
 		Tag:         `<script crossorigin src="` + script + `"></script>`,
 		Bookmarklet: template.URL(strings.Replace(bookmarklet, "SCRIPT", script, 1)),
 	})

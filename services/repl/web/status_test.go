@@ -86,11 +86,11 @@ func TestStatusLayout(t *testing.T) {
 		t.Errorf("the page is %d pixels wide", width)
 	}
 	var focused []string
-	for range 6 {
+	for range 7 {
 		v.Do(chromedp.KeyEvent(kb.Tab))
 		focused = append(focused, js[string](v, "document.activeElement.getAttribute('href') || document.activeElement.id || document.activeElement.textContent"))
 	}
-	if got := strings.Join(focused, " "); !strings.HasPrefix(got, "/ tag Copy javascript:") || !strings.HasSuffix(got, "address Copy") {
+	if got := strings.Join(focused, " "); !strings.HasPrefix(got, b.url("/app.html")+" / tag Copy javascript:") || !strings.HasSuffix(got, "address Copy") {
 		t.Errorf("the keyboard reaches %s", got)
 	}
 	if outline := js[string](v, "getComputedStyle(document.activeElement).outlineStyle"); outline != "solid" {

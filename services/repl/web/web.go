@@ -51,20 +51,24 @@ type Server struct {
 	static  *static // nil: no directory is served
 	http    *http.Server
 
+	pingEvery, silentAfter time.Duration
+
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
 	closed  bool
-	open    int // number of open sockets
+	proxy   *proxy // nil: none
+	open    int    // number of open sockets
 	sockets sync.WaitGroup
-	pages   map[string]*page // by id
-	logged  map[string]bool  // refusals that were logged
+	pages   map[string]*page  // by id
+	loads   map[string]*loads // by origin
+	logged  map[string]bool   // refusals and warnings that were logged
 }
 
 // New opens the directory of [repl] serve, if it is set, and creates a random token.
 func New(cfg config.Repl, service *repl.Service, log *slog.Logger) (*Server, error) {
-	s := &Server{cfg: cfg, service: service, log: log, token: rand.Text(), pages: map[string]*page{}, logged: map[string]bool{}}
+	s := &Server{cfg: cfg, service: service, log: log, token: rand.Text(), pages: map[string]*page{}, logged: map[string]bool{}, pingEvery: pingEvery, silentAfter: silentAfter, loads: map[string]*loads{}}
 	if cfg.Serve != "" {
 		var err error
 		if s.static, err = openStatic(cfg.Serve, cfg.Dir); err != nil {
@@ -107,13 +111,19 @@ func (s *Server) Connected() bool {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
+	p := s.proxy
 	s.mu.Unlock()
+	var proxyErr error
+	if p != nil {
+		proxyErr = p.close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
+	err = errors.Join(err, proxyErr)
 	s.cancel()
 	s.sockets.Wait()
 	if s.static != nil {
@@ -144,32 +154,41 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // pass sets the common response headers and reports whether a request passes the
-// gate. Otherwise it sends the refusal. It logs the same refusal only once, because
-// an open page repeats its requests.
+// gate. Otherwise it sends the refusal.
 func (s *Server) pass(g *gate, w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	w.Header().Set("Cache-Control", "no-store")
 	no := g.check(r)
-	if no == nil {
-		return true
+	if no != nil {
+		s.refuse(w, r, no)
 	}
+	return no == nil
+}
+
+// refuse sends a refusal. It logs the same refusal only once, because an open page
+// repeats its requests.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
 	for name, value := range no.header {
 		w.Header().Set(name, value)
 	}
 	http.Error(w, no.reason, no.status)
 	origin := shorten(r.Header.Get("Origin"))
-	key := no.reason + origin
+	if s.first(no.reason + origin) {
+		s.log.Warn("a request was refused", "reason", no.reason, "host", shorten(r.Host), "origin", origin, "path", shorten(r.URL.Path))
+	}
+}
+
+// first reports whether a message has to be logged: it was not logged before, and
+// there are not too many.
+func (s *Server) first(key string) bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	first := !s.logged[key] && len(s.logged) < loggedMax
 	if first {
 		s.logged[key] = true
 	}
-	s.mu.Unlock()
-	if first {
-		s.log.Warn("a request was refused", "reason", no.reason, "host", shorten(r.Host), "origin", origin, "path", shorten(r.URL.Path))
-	}
-	return false
+	return first
 }
 
 // shorten truncates and escapes a text of a request for the log.

@@ -25,7 +25,8 @@ import (
 const drainLimit = 15 * time.Second
 
 func main() {
-	cfg, log := service.Start("repl")
+	var proxy proxyOptions
+	cfg, log := service.Start("repl", proxy.flags())
 	r, err := repl.New(cfg.Repl, log)
 	service.Fail("repl", err)
 	pages, err := web.New(cfg.Repl, r, log)
@@ -34,12 +35,25 @@ func main() {
 	service.Fail("repl", err)
 	log.Info("listening", "http", "http://"+l.Addr().String()+"/")
 	go func() { service.Fail("repl", pages.Serve(l)) }()
+	proxied := ""
+	if proxy.url != "" {
+		upstream, l, err := proxy.listen()
+		service.Fail("repl", err)
+		proxied = l.Addr().String()
+		log.Info("listening", "proxy", "http://"+proxied+"/", "upstream", upstream.String())
+		go func() { service.Fail("repl", pages.ServeProxy(l, upstream, proxy.remote)) }()
+	}
 	s := rpc.NewServer("repl", log)
 	r.Register(s)
 	s.BeforeShutdown(func(ctx context.Context) { drain(ctx, r, log) })
 	// With an own listener pages cannot start the service again after it has exited.
 	s.KeepWhile(func() bool { return !inherited || pages.Connected() })
-	s.OnStats(func(stats *proto.Stats) { stats.Info["http"] = l.Addr().String() })
+	s.OnStats(func(stats *proto.Stats) {
+		stats.Info["http"] = l.Addr().String()
+		if proxied != "" {
+			stats.Info["proxy"] = proxied
+		}
+	})
 	err = service.Serve(s, "repl", cfg.Repl.Socket, log)
 	service.Fail("repl", errors.Join(err, pages.Close(), r.Close()))
 }

@@ -255,3 +255,25 @@ func TestIdleExit(t *testing.T) {
 		c.Close()
 	}
 }
+
+// TestStopNow checks that a second signal marks the requests that have not ended before
+// the program exits.
+func TestStopNow(t *testing.T) {
+	p := start(t, "http = \"127.0.0.1:0\"\n")
+	p.ready()
+	a, jobs, ended := p.attach()
+	file := p.request(a.File)
+	zinotest.Receive(t, "a job", jobs)
+	stats, err := rpc.Call(t.Context(), p.client, proto.GetStats, proto.StatsRequest{})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "runs", stats.Info["runs"], "1")
+	p.terminate(a.ID)
+	p.Signal(syscall.SIGTERM)
+	zinotest.Equal(t, "exit status", p.Exit(), 0)
+	zinotest.Must(t, <-ended)
+	text := zinotest.Read(t, file)
+	zinotest.Contains(t, "the log", text, "(**ERROR** after ", "```Error\ninterrupted")
+	if strings.Contains(text, "executing") || !strings.HasSuffix(text, "against this page.\n") {
+		t.Errorf("the log:\n%s", text)
+	}
+}

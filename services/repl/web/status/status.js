@@ -9,6 +9,8 @@ const put = (item, name, text) => {
   if (part.textContent !== text) part.textContent = text;
 };
 
+const clock = time => new Date(time).toTimeString().slice(0, 8);
+
 const makeItem = id => {
   const item = document.createElement("li");
   item.dataset.id = id;
@@ -19,7 +21,7 @@ const makeItem = id => {
     name.append(e, " ");
   }
   item.append(name);
-  for (const [tag, part] of [["div", "state"], ["code", "file"], ["div", "url"], ["div", "seen"]]) {
+  for (const [tag, part] of [["div", "state"], ["div", "title"], ["code", "file"], ["a", "url"], ["div", "seen"]]) {
     const e = document.createElement(tag);
     e.className = part;
     item.append(e);
@@ -35,10 +37,13 @@ const show = pages => {
     old.delete(page.id);
     put(item, "name", page.name + "-" + page.id);
     put(item, "kind", page.kind === "page" ? "" : page.kind);
-    put(item, "state", page.state);
+    put(item, "title", page.title ?? "");
+    put(item, "state", page.state + (page.busy_since ? ", busy or frozen since " + clock(page.busy_since) : ""));
     put(item, "file", page.file);
     put(item, "url", page.url ?? "");
-    put(item, "seen", "last heard of at " + new Date(page.last_seen).toTimeString().slice(0, 8));
+    const link = item.querySelector(".url"); // an address chosen by the page
+    if (/^https?:/.test(page.url)) link.href = page.url; else link.removeAttribute("href");
+    put(item, "seen", "last heard of at " + clock(page.last_seen));
     if (item === before) before = before.nextSibling; else list.insertBefore(item, before);
   }
   for (const item of old.values()) item.remove();

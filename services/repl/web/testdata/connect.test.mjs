@@ -77,9 +77,9 @@ test("a lost connection is reopened with the new token of the script", async () 
   w.fire("close");
   w.tick(); // the fetch fails
   await new Promise(setImmediate);
-  w.answer = () => Promise.resolve({ text: () => Promise.resolve(script.replace('"token":"first"', '"token":"second"')) });
+  w.answer = () => Promise.resolve(new Response(script.replace('"token":"first"', '"token":"second"')));
   w.tick();
-  await new Promise(setImmediate);
+  await w.opened(2);
   assert.deepEqual(w.fetched, ["http://127.0.0.1:8302/zino.js", "http://127.0.0.1:8302/zino.js"]);
   assert.deepEqual([...w.sockets[1][2]], ["zino", "second"]);
   w.welcome("1a2b");
@@ -123,4 +123,65 @@ test("a page that replaces everything the script uses", async () => {
     ["1 + 1", "json 2"], ["({a: [1, {b: 2}]})", 'json {"a":[1,{"b":2}]}'], ["let s = 'x'; s + 1", "text x1"], ["const r = await 3; r", "json 3"],
     ["(async () => 4)()", "json 4"], ["throw 5", "error Uncaught 5"],
   ]) assert.equal(await w.value(code), want, code);
+});
+
+test("a long result is sent in parts of at most 1 MiB", async () => {
+  const w = new World();
+  for (const [code, kind, want] of [
+    ["'x'.repeat(3 << 20)", "text", "x".repeat(3 << 20)], ["'\u{1f600}ü'.repeat(1e6)", "text", "\u{1f600}ü".repeat(1e6)],
+    ["Array.from({length: 3e5}, (_, i) => i)", "json", null], ["throw 'y'.repeat(3e6)", undefined, "Uncaught " + "y".repeat(3e6)], ["'z'.repeat(1 << 20)", "text", "z".repeat(1 << 20)],
+  ]) {
+    const before = w.packets.length, result = await w.eval(code), sent = w.packets.slice(before), parts = sent.filter(p => p.type === "part");
+    assert.equal(result.kind, kind);
+    assert.equal(sent.at(-1), result);
+    for (const p of parts) {
+      assert.deepEqual([p.job, p.id, p.nonce], [result.job, result.id, result.nonce]);
+      assert.ok(Buffer.byteLength(p.text) <= 1 << 20);
+    }
+    const text = parts.map(p => p.text).join("") + (result.value ?? result.error);
+    if (want) assert.ok(text === want, code);
+    else assert.deepEqual(JSON.parse(text), Array.from({ length: 3e5 }, (_, i) => i));
+    assert.equal(parts.length, Math.ceil(Buffer.byteLength(text) / (1 << 20)) - 1);
+  }
+});
+
+test("a result above 64 MiB is cut", async () => {
+  const w = new World();
+  for (const [code, end] of [
+    ["'x'.repeat(80 << 20)", /… \(\d+ more characters\)$/], ["'ü'.repeat(60 << 20)", /… \(\d+ more characters\)$/],
+    ["Array.from({length: 50}, () => 'ü'.repeat(1 << 20))", /^json "… \d\d,\d{3},\d{3} characters of JSON"$/],
+  ]) {
+    const value = await w.value(code);
+    assert.match(value.slice(-60), end, code);
+    const n = Buffer.byteLength(value);
+    assert.ok(n <= 64 << 20, code + ": " + n);
+    w.packets.length = 0;
+  }
+});
+
+test("parts wait for the socket and end when the service refuses one", async () => {
+  const w = new World();
+  w.context.host.buffered = 1 << 21;
+  const result = w.eval("console.log('first'); 'x'.repeat(3 << 20)");
+  await new Promise(setImmediate);
+  w.say({ type: "ping" });
+  assert.deepEqual(w.packets.at(-1), { type: "pong", id: "1a2b", nonce: w.packets[0].nonce });
+  assert.equal(w.of("part").length, 0);
+  w.context.host.sent = (take => text => { w.context.host.buffered = 1 << 21; take(text); })(w.context.host.sent);
+  w.context.host.buffered = 0;
+  w.say({ type: "ok" });
+  assert.equal(w.of("part").length, 1);
+  w.context.host.buffered = 0;
+  w.say({ type: "error", code: "too_large", message: "…" });
+  const { ok, value, kind } = await result;
+  assert.deepEqual([w.of("part").length, ok, value, kind], [1, true, "", "text"]);
+  assert.deepEqual(w.packets.slice(-2).map(p => p.type), ["events", "result"]);
+});
+
+test("a ping is answered at once", () => {
+  const w = new World();
+  w.run("console.log('queued')");
+  w.say({ type: "ping" });
+  assert.equal(w.packets.at(-1).type, "pong");
+  assert.equal(w.of("events").length, 0, "the batch is still queued");
 });

@@ -37,11 +37,11 @@ export class World {
     this.sockets = [];
     this.waiting = [];
     this.context = vm.createContext({
-      host: { opened: (...args) => this.sockets.push(args), sent: text => this.take(text), closed: () => { this.closedBy = "page"; } },
+      host: { opened: (...args) => { this.sockets.push(args); this.look(); }, sent: text => this.take(text), closed: () => { this.closedBy = "page"; } },
       setTimeout: (f, ms) => this.timers.push({ f, ms }),
       console: Object.fromEntries(["log", "info", "warn", "error"].map(level => [level, (...args) => this.logged.push([level, ...args])])),
       fetch: url => { this.fetched.push(url); return this.answer(); },
-      crypto: webcrypto,
+      crypto: webcrypto, performance, TextEncoder, URLSearchParams, Headers, FormData, Response, URL,
       ...(document && { document }),
       ...(storage && { sessionStorage: storage }),
     }, { codeGeneration: { strings: true, wasm: false } });
@@ -67,8 +67,10 @@ export class World {
   }
   take(text) {
     this.packets.push(JSON.parse(text));
-    for (const look of this.waiting.splice(0)) look();
+    this.look();
   }
+  look() { for (const f of this.waiting.splice(0)) f(); }
+  async opened(n) { while (this.sockets.length < n) await new Promise(resolve => this.waiting.push(resolve)); }
   of(type) { return this.packets.filter(p => p.type === type); }
   // when waits for a packet.
   async when(type, n = 1) {
@@ -85,6 +87,7 @@ export class World {
   }
   async value(code) {
     const r = await this.eval(code);
-    return r.ok ? r.kind + " " + r.value : "error " + r.error;
+    const whole = this.of("part").filter(p => p.job === r.job).map(p => p.text).join("") + (r.ok ? r.value : r.error);
+    return (r.ok ? r.kind : "error") + " " + whole;
   }
 }
