@@ -52,7 +52,7 @@ type Index struct {
 // New returns an index without documents.
 func New() *Index {
 	x := &Index{numbers: map[string]uint32{}, cache: wordCache{}}
-	x.split.emit = func(w word) { x.found = append(x.found, x.term(w)) }
+	x.split.emit = func(w Word) { x.found = append(x.found, x.term(w)) }
 	x.pool.New = func() any { return new(scratch) }
 	return x
 }

@@ -51,7 +51,7 @@ func (s *splitter) emitRun(run []ideogram) {
 	for _, c := range run {
 		s.pair = utf8.AppendRune(s.pair, c.char)
 	}
-	s.emit(word{folded: s.pair, from: run[0].from, to: run[len(run)-1].to})
+	s.emit(Word{Folded: s.pair, From: run[0].from, To: run[len(run)-1].to})
 }
 
 // voiced returns the composed form of r and a mark, or r if there is none.

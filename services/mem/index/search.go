@@ -287,10 +287,10 @@ func (x *Index) Explain(text string, id int) []Explanation {
 	}
 	weights := x.shares(text, uint32(id))
 	var list []Explanation
-	split(text, func(w word) {
+	Split(text, func(w Word) {
 		n, known, _ := x.lookup(w)
 		if share := weights[n]; known && share > 0 {
-			list = append(list, Explanation{text[w.from:w.to], share})
+			list = append(list, Explanation{text[w.From:w.To], share})
 			delete(weights, n)
 		}
 	})

@@ -8,11 +8,11 @@ import (
 // stemMax is the number of letters above which a word is not English.
 const stemMax = 40
 
-// stem returns the term of a word: the stem of a word that may be English, else the
+// Stem returns the term of a word: the stem of a word that may be English, else the
 // word itself.
-func (w word) stem() string {
-	term := string(w.folded)
-	if !w.plain || len(term) < 3 || len(term) > stemMax {
+func (w Word) Stem() string {
+	term := string(w.Folded)
+	if !w.Plain || len(term) < 3 || len(term) > stemMax {
 		return term
 	}
 	env := snowballstem.NewEnv(term)

@@ -57,12 +57,12 @@ func keyOf(word []byte) (k key, short bool) {
 }
 
 // term returns the number of a word's term. It adds a missing term.
-func (x *Index) term(w word) uint32 {
-	k, short := keyOf(w.folded)
+func (x *Index) term(w Word) uint32 {
+	k, short := keyOf(w.Folded)
 	if s, there := x.cache[k]; there && short && x.terms[s.number].uses == s.uses {
 		return s.number
 	}
-	n := x.number(w.stem())
+	n := x.number(w.Stem())
 	if len(x.cache) >= cacheMax {
 		clear(x.cache)
 	}
@@ -74,12 +74,12 @@ func (x *Index) term(w word) uint32 {
 
 // lookup returns the number of a word's term, or the term itself if no document
 // contains it. It does not change the index: searches run concurrently.
-func (x *Index) lookup(w word) (number uint32, there bool, name string) {
-	k, short := keyOf(w.folded)
+func (x *Index) lookup(w Word) (number uint32, there bool, name string) {
+	k, short := keyOf(w.Folded)
 	if s, there := x.cache[k]; there && short && x.terms[s.number].uses == s.uses {
 		return s.number, true, ""
 	}
-	name = w.stem()
+	name = w.Stem()
 	number, there = x.numbers[name]
 	return number, there, name
 }

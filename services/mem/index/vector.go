@@ -47,7 +47,7 @@ func (x *Index) vector(text string) vector {
 func (x *Index) parts(text string) []part {
 	var parts []part
 	unknown := map[string]uint32{}
-	split(text, func(w word) {
+	Split(text, func(w Word) {
 		n, known, name := x.lookup(w)
 		if !known {
 			n, known = unknown[name]
@@ -69,10 +69,6 @@ func (x *Index) parts(text string) []part {
 	}
 	return merged
 }
-
-// grain is the unit that scores are rounded to, so that rounding errors do not decide
-// the order of equal scores.
-const grain = 1.0 / (1 << 40)
 
 // score returns the exact score of a document that shares a term with the query, a
 // multiple of grain: above 0, and 1 only if the vectors have the same direction.

@@ -12,7 +12,7 @@ import (
 // are its overlapping pairs, or a single character itself.
 func Words(text string) []string {
 	var list []string
-	split(text, func(w word) { list = append(list, w.stem()) })
+	Split(text, func(w Word) { list = append(list, w.Stem()) })
 	return list
 }
 
@@ -22,29 +22,30 @@ type Tokeniser struct{}
 
 // ForEachIn calls f for every term of text in its order.
 func (Tokeniser) ForEachIn(text string, f func(term string)) {
-	split(text, func(w word) { f(w.stem()) })
+	Split(text, func(w Word) { f(w.Stem()) })
 }
 
 // Tokenise returns the terms of text in their order.
 func (Tokeniser) Tokenise(text string) []string { return Words(text) }
 
-// word is a folded word of a text.
-type word struct {
-	folded   []byte // valid until emit returns
-	plain    bool   // only letters a to z
-	from, to int    // the offsets in the text
+// Word is a folded word of a text. Its terms are its stem and, if it is plain, its
+// form: "=" and the folded word.
+type Word struct {
+	Folded   []byte // valid until emit returns
+	Plain    bool   // only letters a to z
+	From, To int    // the offsets in the text
 }
 
-// split calls emit for each word of text.
-func split(text string, emit func(word)) {
+// Split calls emit for each word of text.
+func Split(text string, emit func(Word)) {
 	s := splitter{emit: emit}
 	s.split(text)
 }
 
 // splitter finds words. Its buffers are reused for the next text.
 type splitter struct {
-	emit   func(word)
-	word   word       // the current word
+	emit   func(Word)
+	word   Word       // the current word
 	clitic bool       // word follows an apostrophe
 	run    []ideogram // the current sequence of ideograms
 	pair   []byte
@@ -56,7 +57,7 @@ type ideogram struct {
 }
 
 func (s *splitter) split(text string) {
-	s.word.folded, s.word.plain = s.word.folded[:0], true
+	s.word.Folded, s.word.Plain = s.word.Folded[:0], true
 	for i := 0; i < len(text); {
 		if c := text[i]; c < utf8.RuneSelf {
 			s.ascii(c, i)
@@ -77,7 +78,7 @@ func (s *splitter) ascii(c byte, i int) {
 	case c >= 'A' && c <= 'Z':
 		c += 'a' - 'A'
 	case c >= '0' && c <= '9':
-		s.word.plain = false
+		s.word.Plain = false
 	case c == '\'':
 		s.apostrophe()
 		return
@@ -86,7 +87,7 @@ func (s *splitter) ascii(c byte, i int) {
 		return
 	}
 	s.begin(i, i+1)
-	s.word.folded = append(s.word.folded, c)
+	s.word.Folded = append(s.word.Folded, c)
 }
 
 // next processes a character that is not ASCII.
@@ -101,20 +102,20 @@ func (s *splitter) next(r rune, from, to int) {
 		s.endWord()
 		s.ideogram(r, from, to)
 	case isAccent(r):
-		s.word.to = max(s.word.to, to)
+		s.word.To = max(s.word.To, to)
 		return
 	case invisible(r):
 		return
 	case unicode.IsLetter(r) || unicode.IsDigit(r):
 		s.begin(from, to)
 		s.letter(r)
-	case unicode.IsMark(r) && len(s.word.folded) > 0:
-		s.word.folded, s.word.plain = utf8.AppendRune(s.word.folded, r), false
+	case unicode.IsMark(r) && len(s.word.Folded) > 0:
+		s.word.Folded, s.word.Plain = utf8.AppendRune(s.word.Folded, r), false
 	default:
 		s.end()
 		return
 	}
-	s.word.to = to
+	s.word.To = to
 }
 
 // begin starts a word, or extends the current one, with the bytes from..to.
@@ -122,23 +123,23 @@ func (s *splitter) begin(from, to int) {
 	if len(s.run) > 0 {
 		s.endRun()
 	}
-	if len(s.word.folded) == 0 {
-		s.word.from = from
+	if len(s.word.Folded) == 0 {
+		s.word.From = from
 	}
-	s.word.to = to
+	s.word.To = to
 }
 
 func (s *splitter) letter(r rune) {
-	before := len(s.word.folded)
-	s.word.folded = appendFolded(s.word.folded, r)
-	for _, c := range s.word.folded[before:] {
-		s.word.plain = s.word.plain && c < utf8.RuneSelf
+	before := len(s.word.Folded)
+	s.word.Folded = appendFolded(s.word.Folded, r)
+	for _, c := range s.word.Folded[before:] {
+		s.word.Plain = s.word.Plain && c < utf8.RuneSelf
 	}
 }
 
 // apostrophe ends a word; the following word may be a clitic.
 func (s *splitter) apostrophe() {
-	within := len(s.word.folded) > 0
+	within := len(s.word.Folded) > 0
 	s.end()
 	s.clitic = within
 }
@@ -149,10 +150,10 @@ func (s *splitter) end() {
 }
 
 func (s *splitter) endWord() {
-	if len(s.word.folded) > 0 && !(s.clitic && isClitic(string(s.word.folded))) {
+	if len(s.word.Folded) > 0 && !(s.clitic && isClitic(string(s.word.Folded))) {
 		s.emit(s.word)
 	}
-	s.word.folded, s.word.plain, s.clitic = s.word.folded[:0], true, false
+	s.word.Folded, s.word.Plain, s.clitic = s.word.Folded[:0], true, false
 }
 
 // isClitic reports whether w is the part of an English contraction behind the

@@ -65,7 +65,7 @@ func TestWords(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	text := "The Cafe\u0301 (it's L\u00adarge), 東京に ｶﾞｽ at '5 o’clock"
 	var got []string
-	split(text, func(w word) { got = append(got, text[w.from:w.to]) })
+	Split(text, func(w Word) { got = append(got, text[w.From:w.To]) })
 	if want := "The|Cafe\u0301|it|L\u00adarge|東京|京に|ｶﾞｽ|at|5|o|clock"; strings.Join(got, "|") != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -106,11 +106,11 @@ func FuzzWords(f *testing.F) {
 		if upper := folded(asciiUpper(text)); !slices.Equal(upper, list) {
 			t.Fatalf("words %q, in upper case %q", list, upper)
 		}
-		split(text, func(w word) {
-			if w.from <= before || w.to <= w.from || w.to > len(text) || !utf8.ValidString(text[w.from:w.to]) {
-				t.Fatalf("the word %q is at %d to %d", w.folded, w.from, w.to)
+		Split(text, func(w Word) {
+			if w.From <= before || w.To <= w.From || w.To > len(text) || !utf8.ValidString(text[w.From:w.To]) {
+				t.Fatalf("the word %q is at %d to %d", w.Folded, w.From, w.To)
 			}
-			before = w.from
+			before = w.From
 		})
 		terms := Words(text)
 		if len(terms) != len(list) || slices.Contains(terms, "") {
@@ -121,7 +121,7 @@ func FuzzWords(f *testing.F) {
 
 // folded returns the words of a text without stemming.
 func folded(text string) (list []string) {
-	split(text, func(w word) { list = append(list, string(w.folded)) })
+	Split(text, func(w Word) { list = append(list, string(w.Folded)) })
 	return list
 }
 
