@@ -56,6 +56,11 @@ type LogMeta struct {
 	// Continues is the session that this one goes on with, because the model's
 	// context was nearly full.
 	Continues *LogContinues `json:"continues,omitzero"`
+	// UID is the user that the session belongs to, on a daemon that several users
+	// share; absent: unknown.
+	UID *int `json:"uid,omitzero"`
+	// Recall false keeps the session out of recall_sessions; absent: true.
+	Recall *bool `json:"recall,omitzero"`
 }
 
 // LogParent is the call that started a sub-agent.

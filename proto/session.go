@@ -32,10 +32,16 @@ var (
 	// titles contain all words of a query, ignoring case, also within longer words. Those
 	// that changed last come first.
 	MemSearchSessions = method[SearchSessions, SessionHits]("mem", "search_sessions", "session_hits", public)
+	// MemRecallSessions finds what was said in earlier sessions: the messages of user
+	// and assistant and the tool calls that cover most of a query, with the messages
+	// around them and the whole session taken into account. Results of tools are not
+	// searched. A query without words finds nothing.
+	MemRecallSessions = method[RecallSessions, SessionPassages]("mem", "recall_sessions", "session_passages", public)
 	// MemForkSession copies a session, up to an offset if one is given, into a new
 	// one. forked_from in its first line names the original. Events of types turn and
 	// say, and a parent in the first line, are not copied; calls without a result get
-	// results of code interrupted in the copy.
+	// results of code interrupted in the copy. Its first line keeps uid only if owner
+	// names the same user.
 	MemForkSession = method[ForkSession, SessionPlace]("mem", "fork_session", "session", public)
 	// MemExportSession returns a session as a text for use elsewhere. Of a long
 	// session each answer has a part; joined they are the text.
@@ -233,6 +239,70 @@ type SessionHit struct {
 	Excerpt string `json:"excerpt"`
 }
 
+// RecallSessions is a query.
+type RecallSessions struct {
+	// Query is plain text.
+	Query string `json:"query"`
+	// TopK is the number of results wanted, from 1 to 100; absent: 10.
+	TopK *int `json:"top_k,omitzero"`
+	// Since selects passages stored at or after this time, in RFC 3339 or as
+	// YYYY-MM-DD (local).
+	Since string `json:"since,omitzero"`
+	// Until selects passages stored before this time, in the same forms.
+	Until string `json:"until,omitzero"`
+	// SessionID selects the passages of one session: its id or a prefix of it.
+	SessionID string `json:"session_id,omitzero"`
+	// NotSession leaves out the passages of one session: its whole id.
+	NotSession string `json:"not_session,omitzero"`
+	// Role selects passages: "user", "assistant", or "tool" for calls.
+	Role string `json:"role,omitzero"`
+	// MinScore is the lowest score of a result, 0 to 1.
+	MinScore float64 `json:"min_score,omitzero"`
+	// Explain asks for the words that own consists of.
+	Explain bool `json:"explain,omitzero"`
+	// Owner restricts the search to the sessions whose first line has this uid. The
+	// host's daemon sets it to the user who asks; absent: all sessions.
+	Owner *int `json:"owner,omitzero"`
+}
+
+// SessionPassages are the passages that were found.
+type SessionPassages struct {
+	// Results are the passages, best first, of equal ones the newest first. Of
+	// passages with equal role and text the oldest is listed.
+	Results []SessionPassage `json:"results"`
+	// Searched is the number of sessions that were searched.
+	Searched int `json:"searched,omitzero"`
+	// Pending is the number of sessions that are not indexed completely yet: ask
+	// again later.
+	Pending int `json:"pending,omitzero"`
+	// LeftOut is the number of older sessions that are not searched, because there
+	// are too many.
+	LeftOut int `json:"left_out,omitzero"`
+}
+
+// SessionPassage is a message or a tool call that was found.
+type SessionPassage struct {
+	// SessionID is the session's id.
+	SessionID string `json:"session_id"`
+	// From is the offset of its event: the from of read_session.
+	From int64 `json:"from"`
+	// TS is when it was stored, in RFC 3339, UTC; absent: unknown.
+	TS string `json:"ts,omitzero"`
+	// Role is "user", "assistant", or "tool" for a call.
+	Role string `json:"role"`
+	// Score is the relevance, above 0 and below 1, rounded to 4 digits. It includes
+	// what the messages around the passage and the session add.
+	Score float64 `json:"score"`
+	// Own is the relevance of the passage alone, rounded to 4 digits.
+	Own float64 `json:"own"`
+	// Excerpt is the part of the text with the most important words of the query, on
+	// one line of up to 300 characters.
+	Excerpt string `json:"excerpt"`
+	// Words are the words of the query that own consists of, those with the largest
+	// share first, if the request has explain: true.
+	Words []WordShare `json:"words,omitzero"`
+}
+
 // ForkSession asks for a copy.
 type ForkSession struct {
 	// SessionID is the id of the session to copy, or a prefix of it.
@@ -241,6 +311,8 @@ type ForkSession struct {
 	Until int64 `json:"until,omitzero"`
 	// NewID is the copy's id; absent: a new UUID.
 	NewID string `json:"new_id,omitzero"`
+	// Owner is the uid of the user who asks. The host's daemon sets it.
+	Owner *int `json:"owner,omitzero"`
 }
 
 // ExportSession asks for a session as a text.

@@ -21,6 +21,7 @@ import (
 type sessions struct {
 	dir      string
 	noSync   bool
+	indexed  bool // [mem] session_index
 	problems *problems
 
 	mu    sync.Mutex
@@ -28,7 +29,7 @@ type sessions struct {
 }
 
 func newSessions(cfg config.Mem, p *problems) *sessions {
-	return &sessions{dir: sessionsDir(cfg), noSync: cfg.Durability == "os", problems: p}
+	return &sessions{dir: sessionsDir(cfg), noSync: cfg.Durability == "os", indexed: cfg.SessionIndex, problems: p}
 }
 
 func sessionsDir(cfg config.Mem) string {
@@ -104,6 +105,7 @@ func (s *sessions) register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MemListSessions, onStore(s, (*session.Store).List))
 	rpc.Handle(srv, proto.MemFindSession, onStore(s, (*session.Store).Find))
 	rpc.Handle(srv, proto.MemSearchSessions, onStore(s, (*session.Store).Search))
+	rpc.Handle(srv, proto.MemRecallSessions, s.recall)
 	rpc.Handle(srv, proto.MemForkSession, onStore(s, (*session.Store).Fork))
 	rpc.Handle(srv, proto.MemExportSession, onStore(s, (*session.Store).Export))
 	rpc.Handle(srv, proto.MemRemoveSession, onStore(s, (*session.Store).Remove))

@@ -12,7 +12,8 @@ import (
 const forkPiece = 1 << 20
 
 // Fork copies a session up to an offset into a new one. The first line keeps the keys
-// of the original's, except parent: the copy is a session of the user. Events of types
+// of the original's, except parent, as the copy is a session of the user, and the uid of
+// another user. Events of types
 // turn and say are not copied, and calls without a result are closed in the copy.
 func (s *Store) Fork(ctx context.Context, req proto.ForkSession) (proto.SessionPlace, error) {
 	reply := proto.SessionPlace{SessionID: req.NewID}
@@ -29,7 +30,7 @@ func (s *Store) Fork(ctx context.Context, req proto.ForkSession) (proto.SessionP
 	if reply.SessionID == id { // it would wait for its own lock
 		return reply, exists(id)
 	}
-	from := &origin{id, req.Until}
+	from := &origin{id, req.Until, req.Owner}
 	reply.Next, err = s.create(reply.SessionID, func(tx *durable.Tx) error {
 		var lines [][]byte
 		var d digest

@@ -217,6 +217,14 @@ func (s *Store) prepare(events []proto.Raw, timed bool) (lines [][]byte, err err
 type origin struct {
 	id    string
 	until int64
+	owner *int // the user who asks; nil if unknown
+}
+
+// isOwner reports whether a uid in JSON is that of the user who asks for the fork. The
+// copy of another user's session has no owner: recall must not quote one user to the
+// other.
+func (o *origin) isOwner(uid []byte) bool {
+	return o.owner != nil && string(uid) == strconv.Itoa(*o.owner)
 }
 
 // header returns the first line of a session, with the keys of the given object. Its
@@ -246,6 +254,10 @@ func (s *Store) header(given []byte, from *origin, at *int64) ([]byte, error) {
 			continue
 		case "parent":
 			if from != nil {
+				continue
+			}
+		case "uid":
+			if from != nil && !from.isOwner(value) {
 				continue
 			}
 		}
