@@ -230,6 +230,10 @@ func (t *turn) parksFor(end proto.Text, err error) (reason string, until time.Ti
 		return proto.ParkedRestart, until
 	}
 	e, ok := errors.AsType[*proto.Error](err)
+	if ok && (e.Code == proto.CodeUnavailable || e.Code == proto.CodeTimeout) && t.parksForStop() {
+		// When the host shuts down, its network or a local model may stop first.
+		return proto.ParkedRestart, until
+	}
 	if !ok || t.onLimit != proto.OnLimitPark || t.attached || t.lifetime == proto.LifetimePrivate {
 		return "", until
 	}

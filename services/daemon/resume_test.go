@@ -397,6 +397,33 @@ func TestPlannedStopParks(t *testing.T) {
 	}
 }
 
+// TestPlannedStopParksWithoutModel checks that a turn whose model goes before the daemon,
+// as when the host shuts down, is parked and asks again later.
+func TestPlannedStopParksWithoutModel(t *testing.T) {
+	reached, stopping := make(chan struct{}), make(chan struct{})
+	e := newResumeEnv(t, func(r *run) (proto.Text, error) {
+		if err := r.send(`{"type":"assistant_delta","text":"I thi"}`); err != nil {
+			return proto.Text{}, err
+		}
+		close(reached)
+		<-stopping
+		return proto.Text{}, &proto.Error{Code: proto.CodeUnavailable, Service: "rtr", Message: "cannot reach the model"}
+	})
+	e.write("s-1", openTurn, openAsked)
+	e.service.Resume()
+	zinotest.Receive(t, "the run", reached)
+	stopped := make(chan struct{})
+	go func() {
+		e.service.parkAll(t.Context())
+		close(stopped)
+	}()
+	zinotest.Eventually(t, "the stop", e.service.stopping.Load)
+	close(stopping)
+	zinotest.Receive(t, "the end of the stop", stopped)
+	turn := e.read("s-1").Turn("t-1")
+	zinotest.Equal(t, "turn", values(turn.State, turn.Reason, turn.Attempts, turn.Discarded), "parked restart 1 I thi")
+}
+
 // TestPlannedStopCutsLateTurns checks that a turn that reaches no checkpoint is parked
 // where it is: its call may have run.
 func TestPlannedStopCutsLateTurns(t *testing.T) {
