@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,9 +19,10 @@ import (
 // Callers are the users that may call a service, as the kernel reports them
 // (SO_PEERCRED): the user and the groups of the process when it connected.
 type Callers struct {
-	UIDs []int  // users
-	GIDs []int  // groups whose members may call
-	Text string // both, for people: "root, zino-daemon, group zino"
+	UIDs    []int            // users
+	GIDs    []int            // groups whose members may call
+	Methods map[int][]string // users that may call these methods only
+	Text    string           // all of them, for people: "root, zino-daemon, group zino, zino-mem (embed)"
 }
 
 const (
@@ -35,17 +37,19 @@ const (
 // it, every peer that can connect may call.
 func (s *Server) Only(callers Callers) { s.callers = &callers }
 
-// admits reports whether a peer is among the callers.
-func (s *Server) admits(p *peer) bool {
-	switch {
-	case s.callers == nil, slices.Contains(s.callers.UIDs, p.uid()):
-		return true
-	case len(s.callers.GIDs) == 0:
-		return false
+// admits reports whether a peer is among the callers, and the methods that it may
+// call; nil: all.
+func (s *Server) admits(p *peer) (ok bool, methods []string) {
+	if s.callers == nil || slices.Contains(s.callers.UIDs, p.uid()) {
+		return true, nil
 	}
-	return slices.Contains(s.callers.GIDs, p.gid()) || slices.ContainsFunc(p.groups(), func(gid uint32) bool {
+	if len(s.callers.GIDs) > 0 && (slices.Contains(s.callers.GIDs, p.gid()) || slices.ContainsFunc(p.groups(), func(gid uint32) bool {
 		return slices.Contains(s.callers.GIDs, int(gid))
-	})
+	})) {
+		return true, nil
+	}
+	methods, ok = s.callers.Methods[p.uid()]
+	return ok, methods
 }
 
 // refusals bounds the log lines and descriptors that refused callers cost.
@@ -95,6 +99,15 @@ func (s *Server) denied(c *conn) *proto.Error {
 		Code: proto.CodeDenied, Service: s.service,
 		Message: fmt.Sprintf("uid %d%s may not call %s on %s. Those who may: %s", uid, who, s.service, c.nc.LocalAddr(), s.callers.Text),
 	}
+}
+
+// deniedMethod returns the error for a method that the peer may not call, nil if it
+// may.
+func (c *conn) deniedMethod(typ string) *proto.Error {
+	if c.methods == nil || slices.Contains(c.methods, typ) {
+		return nil
+	}
+	return proto.Errorf(proto.CodeDenied, "uid %d may call only %s of %s on %s", c.peer.uid(), strings.Join(c.methods, ", "), c.s.service, c.nc.LocalAddr())
 }
 
 // log writes a line about a refusal, once a minute at most.

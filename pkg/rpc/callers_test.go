@@ -242,3 +242,28 @@ func TestOnlyUnknown(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// TestOnlyMethods: a user with some methods is denied every other one, ping included,
+// and keeps its connection.
+func TestOnlyMethods(t *testing.T) {
+	me := os.Geteuid()
+	echo := proto.Method[proto.Empty, proto.Empty]{Service: "mem", Type: "echo", Reply: "ok"}
+	only := rpc.Callers{Methods: map[int][]string{me: {"echo"}, me + 1: {"ping"}}, Text: "those"}
+	path, _ := rpctest.New(t, "mem", "", func(s *rpc.Server) {
+		s.Only(only)
+		rpc.Handle(s, echo, func(_ context.Context, in proto.Empty) (proto.Empty, error) { return in, nil })
+	})
+	nc := rpctest.Dial(t, path)
+	for _, step := range []struct{ request, want string }{
+		{`{"type":"echo"}`, `{"type":"ok"}`},
+		{pingPacket, fmt.Sprintf(`{"type":"error","message":"uid %d may call only echo of mem on %s","code":"denied","service":"mem"}`, me, path)},
+		{`{"type":"ec\u0068o"}`, `{"type":"ok"}`},
+		{`{"type":"stats"}`, `{"type":"error","message":"uid `},
+		{`{"type":"nothing"}`, `{"type":"error","message":"uid `},
+	} {
+		nc.Send(step.request)
+		if got := nc.Receive(); !strings.HasPrefix(got, step.want) {
+			t.Errorf("%s: got %s, want %s", step.request, got, step.want)
+		}
+	}
+}

@@ -46,6 +46,8 @@ type conn struct {
 	peer peer
 	own  bool // the peer is this process
 
+	methods []string // that the peer may call; nil: all
+
 	passive  atomic.Bool // the request in flight does not count as use of the service
 	reserved int         // bytes for the frame that is being read
 
@@ -189,7 +191,7 @@ func (c *conn) arrived(err error) bool {
 }
 
 func (c *conn) answer(payload []byte) error {
-	if wire.IsPing(payload) {
+	if c.methods == nil && wire.IsPing(payload) {
 		c.out = wire.AppendPong(c.out[:0], c.s.pong, int64(time.Since(c.s.started)/time.Second))
 		_, err := c.nc.Write(c.out)
 		return err
@@ -198,6 +200,9 @@ func (c *conn) answer(payload []byte) error {
 	meta, metaErr := readMeta(metaText)
 	if err = errors.Join(err, metaErr); err != nil {
 		return c.refuse(invalid(err))
+	}
+	if e := c.deniedMethod(typ); e != nil {
+		return c.refuse(e)
 	}
 	h, ok := c.s.handlers[typ]
 	if !ok {

@@ -137,8 +137,8 @@ func (s *Server) accept(l net.Listener) error {
 		return err
 	}
 	c := newConn(s, nc)
-	admitted := s.admits(&c.peer)
-	if admitted {
+	admitted, methods := s.admits(&c.peer)
+	if c.methods = methods; admitted {
 		c.used()
 	} else {
 		c.state = stateIdle

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -21,8 +22,9 @@ type callers struct {
 }
 
 // callersOf parses a comma-separated list of users and groups: names or numbers,
-// groups with the prefix "group:". Root and the process's own user may always call.
-// An unknown name is skipped and reported as a problem.
+// groups with the prefix "group:", users that may call some methods only as
+// "name=method+method". Root and the process's own user may always call. An unknown
+// name is skipped and reported as a problem.
 func callersOf(list string) callers {
 	c := callers{}
 	c.user(0, "root")
@@ -49,11 +51,23 @@ func (c *callers) add(name string) error {
 		}
 		return err
 	}
+	name, methods, some := strings.Cut(name, "=")
 	uid, err := number(name, userID)
-	if err == nil {
+	switch {
+	case err != nil:
+		return err
+	case !some:
 		c.user(uid, userName(uid))
+	case methods == "":
+		return errors.New("no method after the =")
+	case c.Methods[uid] == nil:
+		if c.Methods == nil {
+			c.Methods = map[int][]string{}
+		}
+		c.Methods[uid] = strings.Split(methods, "+")
+		c.mention(fmt.Sprintf("%s (%s)", userName(uid), strings.Join(c.Methods[uid], ", ")))
 	}
-	return err
+	return nil
 }
 
 func (c *callers) user(uid int, name string) {

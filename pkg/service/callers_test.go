@@ -38,6 +38,7 @@ func TestCallersAreParsed(t *testing.T) {
 		{"group:root,group:4001", nil, []int{0, 4001}, ", group root, group 4001", nil},
 		{"group:root,group:0", nil, []int{0}, ", group root", nil},
 		{"zino-nobody", nil, nil, "", []string{`--callers: skipped "zino-nobody": user: unknown user zino-nobody`}},
+		{"4001=embed+usage,4002=,4003", []int{4003}, nil, ", uid 4001 (embed, usage), uid 4003", []string{`--callers: skipped "4002=": no method after the =`}},
 		{"group:zino-none,4001", []int{4001}, nil, ", uid 4001", []string{`--callers: skipped "group:zino-none": group: unknown group zino-none`}},
 		{"group:", nil, nil, "", []string{`--callers: skipped "group:": group: unknown group `}},
 		{"-1", nil, nil, "", []string{`--callers: skipped "-1": user: unknown user -1`}},

@@ -37,7 +37,8 @@ configuration.
 
   -c, --config PATH     configuration (default: $ZINO_CONFIG, else ./ZINO.toml)
       --callers LIST    users that may call, besides root and the service's own
-                        user, separated by commas; groups as group:NAME
+                        user, separated by commas; groups as group:NAME,
+                        users of some methods only as NAME=METHOD+METHOD
       --idle-exit TIME  exit after so long without a request, such as 10m, if the
                         socket was passed: the next connection starts the
                         service again (default: 0, never)

@@ -188,6 +188,9 @@ func (s unit) describeCallers() string {
 		if group, ok := strings.CutPrefix(name, "group:"); ok {
 			name = "group " + group
 		}
+		if user, methods, some := strings.Cut(name, "="); some {
+			name = user + " (" + strings.ReplaceAll(methods, "+", ", ") + ")"
+		}
 		list = append(list, name)
 	}
 	return strings.Join(list, ", ")

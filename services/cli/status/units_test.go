@@ -93,6 +93,7 @@ func TestParseUnits(t *testing.T) {
 		{}:                                "",
 		{callers: "a"}:                    "root, a",
 		{callers: "a,group:b", user: "c"}: "root, c, a, group b",
+		{callers: "a,b=embed+usage"}:      "root, a, b (embed, usage)",
 		{callers: "a", user: "root"}:      "root, a",
 	} {
 		if got := u.describeCallers(); got != want {
