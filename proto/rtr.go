@@ -12,6 +12,10 @@ var (
 	// and the tools it asks for. The error budget names the limit that is reached
 	// and when it is reset.
 	RtrInfer = textMethod[Infer]("rtr", "infer", "response")
+	// RtrEmbed asks a model for the vectors of texts. There is no fallback to another
+	// model, since vectors of two models do not compare. An answer that cannot be used
+	// is the error internal, kind parse.
+	RtrEmbed = method[Embed, Embeddings]("rtr", "embed", "embeddings")
 	// RtrUsage returns totals of the usage, and the state of the budgets.
 	RtrUsage = method[UsageRequest, UsageReport]("rtr", "usage", "usage_report", public)
 	// RtrModels lists the models of the connected providers.
@@ -140,6 +144,33 @@ func (u *Usage) Add(more Usage) {
 		}
 		u.CostUSD = &cost
 	}
+}
+
+// Embed are texts to embed.
+type Embed struct {
+	// Texts are 1 to 64 texts of 1 to 8,000 characters.
+	Texts []string `json:"texts"`
+	// Provider is a kind of provider as in capabilities; absent: the configured one.
+	Provider string `json:"provider,omitzero"`
+	// Model is a model for embeddings: the identifier that the provider uses.
+	Model string `json:"model"`
+	// SessionID is the session that the usage is counted for.
+	SessionID string `json:"session_id,omitzero"`
+}
+
+// Embeddings are the vectors of texts.
+type Embeddings struct {
+	// Provider is the kind of provider that answered.
+	Provider string `json:"provider"`
+	// Model is the model that answered.
+	Model string `json:"model"`
+	// Dimensions is the number of numbers in each vector.
+	Dimensions int `json:"dimensions"`
+	// Vectors are the vectors of the length 1, in the order of the texts: each the
+	// base64 of 32-bit floating-point numbers, little endian.
+	Vectors []string `json:"vectors"`
+	// Usage is what the texts consumed; absent: unknown.
+	Usage *Usage `json:"usage,omitzero"`
 }
 
 // UsageRequest selects what is totalled.

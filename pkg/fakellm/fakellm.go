@@ -30,6 +30,7 @@ type Server struct {
 	calls, thoughts int           // number sent so far, for ids and signatures
 	arrived         chan struct{} // closed and replaced when a request arrives
 	gates           map[string]chan struct{}
+	embed           func(w http.ResponseWriter, texts []string) bool
 }
 
 // Request is a recorded request.

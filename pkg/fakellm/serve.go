@@ -76,11 +76,13 @@ func (s *Server) routes() http.Handler {
 		mux.HandleFunc("POST "+base+"/chat/completions", s.chats(&openai))
 		mux.HandleFunc("POST "+base+"/responses", s.chats(&responses))
 		mux.HandleFunc("GET "+base+"/models", s.lists(s.openaiModels))
+		mux.HandleFunc("POST "+base+"/embeddings", s.embeds(openaiEmbeddings))
 	}
 	mux.HandleFunc("POST /v1/messages", s.chats(&anthropic))
 	mux.HandleFunc("POST /v1beta/models/{call}", s.chats(&gemini))
 	mux.HandleFunc("GET /v1beta/models", s.lists(s.geminiModels))
 	mux.HandleFunc("POST /api/chat", s.chats(&ollama))
+	mux.HandleFunc("POST /api/embed", s.embeds(ollamaEmbeddings))
 	mux.HandleFunc("GET /api/tags", s.lists(s.ollamaTags))
 	mux.HandleFunc("GET /api/version", s.lists(s.ollamaVersion))
 	mux.HandleFunc("POST /api/show", s.lists(s.ollamaShow))

@@ -19,11 +19,12 @@ import (
 // TestExamples sends the examples of PROTOCOL.md to the real services and compares the
 // types of all values.
 func TestExamples(t *testing.T) {
-	provider := fakellm.New() // for the list of models: the configured provider, offline, has none
+	provider := fakellm.New() // for models and embeddings: the configured provider, offline, has none
 	defer provider.Close()
 	provider.SetModels("claude-sonnet-5-5")
 	t.Setenv("ANTHROPIC_API_KEY", "key")
 	t.Setenv("ANTHROPIC_BASE_URL", provider.Host)
+	t.Setenv("OLLAMA_HOST", provider.Host) // for embeddings
 	cfg := start(t)
 	recordTurn(t, cfg)
 	// The places in the examples of turns: the id of the session that turn_start makes

@@ -157,14 +157,7 @@ func (r *request) ask(sel selector) (proto.Text, error) {
 		}
 		wait, more := backoff.Next(f.Wait)
 		if !more {
-			e := *errors.Unwrap(f).(*proto.Error)
-			switch {
-			case wait > retry.MaxAsked:
-				e.Message += fmt.Sprintf(" (come back in %s)", seconds(wait))
-			case attempt > 1:
-				e.Message += fmt.Sprintf(" (asked %d times)", attempt)
-			}
-			return text, f.With(&e)
+			return text, givenUp(f, wait, attempt)
 		}
 		r.notice(proto.Notice{
 			Kind: "retry", WaitMS: wait.Milliseconds(), Provider: t.caps.Provider,
@@ -174,6 +167,18 @@ func (r *request) ask(sel selector) (proto.Text, error) {
 			return text, err
 		}
 	}
+}
+
+// givenUp adds to an error why it is not retried again.
+func givenUp(f *wire.Fault, wait time.Duration, attempts int) error {
+	e := *errors.Unwrap(f).(*proto.Error)
+	switch {
+	case wait > retry.MaxAsked:
+		e.Message += fmt.Sprintf(" (come back in %s)", seconds(wait))
+	case attempts > 1:
+		e.Message += fmt.Sprintf(" (asked %d times)", attempts)
+	}
+	return f.With(&e)
 }
 
 // parks reports whether the caller wants to know when a long pause ends, to wait for it.
@@ -231,8 +236,7 @@ func (r *request) attempt(t *target) (proto.Text, error) {
 			tokens, t.context, t.caps.Model))}
 	}
 	if pause := t.limiter.Paused(); pause > longestPause {
-		e := &proto.Error{Code: proto.CodeBusy, Message: fmt.Sprintf(
-			"%s asks not to be asked before %s: try again then", t.caps.Provider, time.Now().Add(pause).Local().Format("15:04:05"))}
+		e := t.busy(pause)
 		if r.parks() {
 			e = r.limited(e, pause)
 		}
@@ -279,6 +283,11 @@ func (r *request) attempt(t *target) (proto.Text, error) {
 		return text, f.With(&e)
 	}
 	return text, err
+}
+
+// busy is the error of a provider that asked for a long pause.
+func (t *target) busy(pause time.Duration) *proto.Error {
+	return proto.Errorf(proto.CodeBusy, "%s asks not to be asked before %s: try again then", t.caps.Provider, time.Now().Add(pause).Local().Format("15:04:05"))
 }
 
 // exchange makes the request and collects the answer.

@@ -31,20 +31,21 @@ type vendor struct {
 	name      string
 	infer     wire.Func
 	models    wire.Lister
-	base      string // its address, unless one is configured
-	variable  string // of the environment that overrides the configured address
-	key       string // of the configuration for the address, empty for none
-	model     string // used if no model is configured: a current one that is not expensive
-	maxTokens int    // limit of an answer, in tokens, if none is configured; 0: the provider's own
+	embed     wire.Embedder // nil: the provider has no embeddings
+	base      string        // its address, unless one is configured
+	variable  string        // of the environment that overrides the configured address
+	key       string        // of the configuration for the address, empty for none
+	model     string        // used if no model is configured: a current one that is not expensive
+	maxTokens int           // limit of an answer, in tokens, if none is configured; 0: the provider's own
 }
 
 // vendors are all kinds, in the order in which their keys are looked for.
 var vendors = []vendor{
-	{"anthropic", wire.Anthropic, wire.AnthropicModels, "https://api.anthropic.com", "ANTHROPIC_BASE_URL", "anthropic_base_url", config.DefaultModels["anthropic"], 16384},
-	{"openai", wire.OpenAI, wire.OpenAIModels, "https://api.openai.com/v1", "OPENAI_BASE_URL", "openai_base_url", config.DefaultModels["openai"], 16384},
-	{"gemini", wire.Gemini, wire.GeminiModels, "https://generativelanguage.googleapis.com", "GEMINI_BASE_URL", "gemini_base_url", config.DefaultModels["gemini"], 16384},
-	{"openrouter", wire.OpenRouter, wire.OpenRouterModels, "https://openrouter.ai/api/v1", "OPENROUTER_BASE_URL", "openrouter_base_url", config.DefaultModels["openrouter"], 8192},
-	{"ollama", wire.Ollama, wire.OllamaModels, "http://127.0.0.1:11434", "OLLAMA_HOST", "", "", 0},
+	{"anthropic", wire.Anthropic, wire.AnthropicModels, nil, "https://api.anthropic.com", "ANTHROPIC_BASE_URL", "anthropic_base_url", config.DefaultModels["anthropic"], 16384},
+	{"openai", wire.OpenAI, wire.OpenAIModels, wire.OpenAIEmbed, "https://api.openai.com/v1", "OPENAI_BASE_URL", "openai_base_url", config.DefaultModels["openai"], 16384},
+	{"gemini", wire.Gemini, wire.GeminiModels, nil, "https://generativelanguage.googleapis.com", "GEMINI_BASE_URL", "gemini_base_url", config.DefaultModels["gemini"], 16384},
+	{"openrouter", wire.OpenRouter, wire.OpenRouterModels, wire.OpenAIEmbed, "https://openrouter.ai/api/v1", "OPENROUTER_BASE_URL", "openrouter_base_url", config.DefaultModels["openrouter"], 8192},
+	{"ollama", wire.Ollama, wire.OllamaModels, wire.OllamaEmbed, "http://127.0.0.1:11434", "OLLAMA_HOST", "", "", 0},
 }
 
 func vendorOf(name string) (vendor, bool) {

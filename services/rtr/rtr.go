@@ -13,7 +13,7 @@
 //	(none)    [api] base_url; else the provider with a key; else an error that says
 //	          what to set
 //
-// resolve.go chooses the model, infer.go asks it. Package wire has the formats of the
+// resolve.go chooses the model, infer.go asks it, embed.go asks one for vectors. Package wire has the formats of the
 // providers and the meaning of their errors, package retry decides when one may be
 // asked, and package ledger what it may cost.
 package rtr
@@ -99,6 +99,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 func (s *Service) Register(server *rpc.Server) {
 	rpc.Handle(server, proto.RtrCapabilities, s.capabilities)
 	rpc.HandleText(server, proto.RtrInfer, s.infer)
+	rpc.Handle(server, proto.RtrEmbed, s.embed)
 	rpc.Handle(server, proto.RtrUsage, s.usage)
 	rpc.Handle(server, proto.RtrModels, s.models)
 	server.OnStats(s.stats)

@@ -144,7 +144,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		return nil
 	}
 	to := url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host, Path: req.URL.Path}
-	for _, ours := range []string{"/chat/completions", "/responses", "/v1/messages", "/api/chat", "/v1beta/"} {
+	for _, ours := range []string{"/chat/completions", "/responses", "/embeddings", "/v1/messages", "/api/chat", "/api/embed", "/v1beta/"} {
 		to.Path, _, _ = strings.Cut(to.Path, ours)
 	}
 	return &proto.Error{

@@ -77,12 +77,17 @@ func (ep *Endpoint) listError(err error) error {
 		}
 		return ep.refused(e.HTTPStatusCode, nil, body, nil).reported
 	}
-	_, syntax := errors.AsType[*json.SyntaxError](err)
-	_, mistyped := errors.AsType[*json.UnmarshalTypeError](err)
-	if syntax || mistyped || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if notJSON(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errNoList
 	}
 	return ep.unreachable(err)
+}
+
+// notJSON reports whether an error is about JSON that is broken or has other types.
+func notJSON(err error) bool {
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, mistyped := errors.AsType[*json.UnmarshalTypeError](err)
+	return syntax || mistyped
 }
 
 // boundedClient is the HTTP client for go-openai. It reads at most maxModels bytes

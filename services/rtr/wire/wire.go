@@ -7,6 +7,7 @@
 //	anthropic.go   Anthropic's Messages
 //	gemini.go      Gemini's streamGenerateContent
 //	ollama.go      Ollama's own /api/chat
+//	embed.go       embeddings of OpenAI's wire and of Ollama's
 //
 // What the formats share: message.go reads a conversation and makes it one that
 // every provider takes, exchange.go makes the request and reads the answer's
