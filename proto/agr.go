@@ -87,11 +87,14 @@ type Run struct {
 	// Agents is true if the caller starts sub-agents: it carries out the calls of the
 	// checkpoint delegate. It needs a turn.
 	Agents bool `json:"agents,omitzero"`
-	// ReadOnly restricts the tools to read, recall, and job with the action output:
-	// for a sub-agent that no sandbox confines.
+	// ReadOnly restricts the tools to read, recall, recall_sessions, and job with the
+	// action output: for a sub-agent that no sandbox confines.
 	ReadOnly bool `json:"read_only,omitzero"`
 	// UsageSession is the session that the usage is counted for; absent: session_id.
 	UsageSession string `json:"usage_session,omitzero"`
+	// Owner restricts the tool recall_sessions to the sessions that this user started;
+	// absent: it is not restricted.
+	Owner *int `json:"owner,omitzero"`
 	// Calls are calls of an earlier attempt without results: agr settles them
 	// before it asks the model. They are the last calls of messages.
 	Calls []OpenCall `json:"calls,omitzero"`

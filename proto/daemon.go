@@ -99,6 +99,9 @@ type Chat struct {
 	Cwd string `json:"cwd,omitzero"`
 	// Umask is the caller's file mode creation mask, as a number: 18 is 022.
 	Umask *int `json:"umask,omitzero"`
+	// Recall is whether a session that the message creates is part of recall_sessions
+	// of mem; absent: it is.
+	Recall *bool `json:"recall,omitzero"`
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.
 	Events bool `json:"events,omitzero"`
@@ -187,7 +190,7 @@ type Forward struct {
 	Request Raw `json:"request"`
 }
 
-// TurnStart is a message that starts a turn. The fields up to umask are those of a
+// TurnStart is a message that starts a turn. The fields up to recall are those of a
 // chat request.
 type TurnStart struct {
 	// Message is the user's text.
@@ -223,6 +226,8 @@ type TurnStart struct {
 	Cwd string `json:"cwd,omitzero"`
 	// Umask is the caller's file mode creation mask.
 	Umask *int `json:"umask,omitzero"`
+	// Recall is whether a new session is part of recall_sessions.
+	Recall *bool `json:"recall,omitzero"`
 	// RequestID identifies the message: up to 64 of the characters A-Z, a-z, 0-9, _
 	// and -, made at random. A repeat returns the turn that the first one started, if
 	// that is open or among the last 20 of the session.
@@ -358,6 +363,8 @@ type SessionCommand struct {
 	Cwd string `json:"cwd,omitzero"`
 	// Umask is the caller's file mode creation mask, as of chat.
 	Umask *int `json:"umask,omitzero"`
+	// Recall is whether a new session is part of recall_sessions, as of chat.
+	Recall *bool `json:"recall,omitzero"`
 }
 
 // CommandDone ends the packets of run_command.

@@ -69,4 +69,5 @@ var Changelog = [...]string{
 	"64 2026-11-23  busy_since of the pages of repl; packets ping and pong of the WebSocket",
 	"65 2026-11-23  recall_sessions of mem; uid and recall of the first line of a session log; owner of fork_session, whose copy keeps uid for the same owner alone",
 	"66 2026-11-23  embed of rtr",
+	"67 2026-11-23  recall of chat, turn_start and run_command; owner of run; the tool recall_sessions",
 }

@@ -237,6 +237,9 @@ func (a *subAgent) start(ctx context.Context) (*turn, error) {
 	c := a.sess.newTurn(context.WithoutCancel(p.ctx), req)
 	c.requestID, c.onLimit, c.uid, c.attached = agentRequest, p.onLimit, p.uid, p.attached
 	c.parent = &proto.LogParent{SessionID: p.session.id, Turn: p.id, Call: a.call.ID}
+	p.mu.Lock()
+	c.origin = new(p.log.Meta)
+	p.mu.Unlock()
 	if !a.asks.Write {
 		c.req.Sandbox, c.readOnly = p.readOnlyLevel(ctx)
 	}

@@ -30,7 +30,7 @@ func (s *Service) runCommand(ctx context.Context, req proto.SessionCommand, out 
 	}
 	chat := proto.Chat{
 		Message: req.Command, SessionID: req.SessionID, Root: req.Root, Sandbox: req.Sandbox, Network: req.Network,
-		Env: req.Env, Cwd: req.Cwd, Umask: req.Umask,
+		Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall,
 	}
 	if err := checkChat(chat); err != nil {
 		return proto.CommandDone{}, err

@@ -130,6 +130,7 @@ func (t *turn) startNext(task task, message string, queued []*turn) (next *turn,
 	next.id, next.title = turnID, title(task.messages[0])
 	t.mu.Lock()
 	next.continues = &proto.LogContinues{SessionID: t.session.id, Turn: t.id, Until: t.log.Next}
+	next.origin = new(t.log.Meta)
 	t.mu.Unlock()
 	for _, q := range queued {
 		behind := sess.successor(ctx, q, q.message)

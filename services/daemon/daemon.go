@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -205,6 +206,11 @@ func (s *Service) forward(ctx context.Context, req proto.Forward, out *rpc.Out) 
 	}
 	if !proto.IsPublic(req.Service, typ) {
 		return proto.Errorf(proto.CodeDenied, "forward: %q of %s is not open to clients", typ, req.Service)
+	}
+	if req.Service == "mem" && slices.Contains(owned, typ) {
+		if req.Request, err = withOwner(req.Request, ownerOf(rpc.PeerUID(ctx))); err != nil {
+			return err
+		}
 	}
 	return rpc.Relay(ctx, service, req.Request, out)
 }

@@ -50,12 +50,13 @@ type fakeMem struct {
 }
 
 var (
-	sayID    = regexp.MustCompile(`"s-[a-z2-7]{8}"`)
-	turnID   = regexp.MustCompile(`"t-[a-z2-7]{12}"`)
-	request  = regexp.MustCompile(`"by":{"uid":\d+},("request":{[^}]*},)?`)    // of a turn event
-	stamped  = regexp.MustCompile(`,"ts":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"}$`) // the time at the end of an event
-	timed    = regexp.MustCompile(`"ts":"[^"]*",?`)                            // the time in a header
-	duration = regexp.MustCompile(`"duration_ms":\d+`)
+	sayID     = regexp.MustCompile(`"s-[a-z2-7]{8}"`)
+	turnID    = regexp.MustCompile(`"t-[a-z2-7]{12}"`)
+	request   = regexp.MustCompile(`"by":{"uid":\d+},("request":{[^}]*},)?`)    // of a turn event
+	startedBy = regexp.MustCompile(`,?"uid":\d+}$`)                             // of a header, at its end
+	stamped   = regexp.MustCompile(`,"ts":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"}$`) // the time at the end of an event
+	timed     = regexp.MustCompile(`"ts":"[^"]*",?`)                            // the time in a header
+	duration  = regexp.MustCompile(`"duration_ms":\d+`)
 )
 
 func newFakeMem(trail *trail) *fakeMem {
@@ -153,7 +154,7 @@ func (m *fakeMem) appendSession(ctx context.Context, req proto.AppendSession) (p
 	defer func() { place.Next = m.next(req.SessionID) }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.heads = append(m.heads, head+string(timed.ReplaceAll(req.Header, nil)))
+	m.heads = append(m.heads, head+startedBy.ReplaceAllString(string(timed.ReplaceAll(req.Header, nil)), "}"))
 	for _, event := range events {
 		m.events[req.SessionID] = append(m.events[req.SessionID], string(event))
 		m.trail.Add("store " + string(event))

@@ -83,6 +83,9 @@ func (b *realEnv) file(id string) (lines []string) {
 			b.t.Fatalf("%s: %v", line, err)
 		}
 		line = strings.Replace(strings.TrimSpace(line), `,"ts":"`+e.TS+`"`, "", 1)
+		if len(lines) == 0 {
+			line = startedBy.ReplaceAllString(line, "}")
+		}
 		lines = append(lines, turnID.ReplaceAllString(request.ReplaceAllString(line, ""), `"t"`))
 	}
 	return lines

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -327,6 +328,9 @@ func (sess *session) append(ctx context.Context, w *writer, events, header proto
 	return w.append(ctx, events, header, func(offsets []int64) {
 		sess.mu.Lock()
 		defer sess.mu.Unlock()
+		if sess.log.Next == 0 {
+			sess.log.Begin(header)
+		}
 		sess.publish(events, offsets)
 		sess.noteJobs()
 		then()
@@ -344,6 +348,16 @@ func (t *turn) header() proto.Raw {
 	}
 	if t.continues != nil {
 		header = append(append(header, `,"continues":`...), envelopeOf(*t.continues)...)
+	}
+	uid, recall := &t.uid, t.req.Recall
+	if t.origin != nil {
+		uid, recall = t.origin.UID, t.origin.Recall
+	}
+	if uid != nil && *uid >= 0 {
+		header = fmt.Appendf(header, `,"uid":%d`, *uid)
+	}
+	if recall != nil && !*recall {
+		header = append(header, `,"recall":false`...)
 	}
 	return append(header, '}')
 }

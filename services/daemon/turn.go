@@ -31,6 +31,7 @@ type turn struct {
 	parent    *proto.LogParent // the call that started it as a sub-agent; nil: none did
 	readOnly  bool             // of a sub-agent that no sandbox confines: it has only tools that read
 
+	origin    *proto.LogMeta      // first line of the session it comes from: parent's, or that of continues
 	continues *proto.LogContinues // where it comes from: see goOn
 	title     string              // of the session then
 	behind    []*turn             // queued behind it when it begins
@@ -171,7 +172,9 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 		return proto.Text{}, turnError(ctx, err)
 	}
 	r := &relay{out: out, events: req.Events}
-	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, s.sessionRun(req, p.messages(req.Message)), r)
+	run := s.sessionRun(req, p.messages(req.Message))
+	run.Owner = ownerOf(rpc.PeerUID(ctx))
+	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, run, r)
 	if err == nil {
 		err = r.finish()
 	}
@@ -489,7 +492,7 @@ func (s *Service) sessionRun(req proto.Chat, messages proto.Raw) proto.Run {
 // usage counts for the session of its parent.
 func (t *turn) request(messages proto.Raw) proto.Run {
 	run := t.sessionRun(t.req, messages)
-	run.Turn, run.ReadOnly, run.Agents = t.id, t.readOnly, t.parent == nil
+	run.Turn, run.ReadOnly, run.Agents, run.Owner = t.id, t.readOnly, t.parent == nil, t.owner()
 	if t.parent != nil {
 		run.UsageSession, run.MaxIterations = t.parent.SessionID, new(agentSteps)
 	}

@@ -1,0 +1,60 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// Several users may share a daemon. The first line of a session names the user who
+// started it, and recall_sessions searches only the sessions of the user who asks, so
+// that no turn quotes another user unasked.
+
+// owned are the methods of mem with an owner.
+var owned = []string{proto.MemRecallSessions.Type, proto.MemForkSession.Type}
+
+// ownerOf returns the owner of the sessions that a user's recall_sessions searches; nil:
+// all sessions. The daemon's own user can read the files.
+func ownerOf(uid int) *int {
+	if uid == os.Geteuid() {
+		return nil
+	}
+	return &uid
+}
+
+// owner is ownerOf for the tools of the turn. A turn that the end of a job started has the
+// user of the turn before.
+func (t *turn) owner() *int {
+	uid := t.uid
+	if t.job != "" {
+		t.mu.Lock()
+		for _, before := range slices.Backward(t.log.Turns) {
+			if before.By != nil {
+				uid = before.By.UID
+				break
+			}
+		}
+		t.mu.Unlock()
+	}
+	return ownerOf(uid)
+}
+
+// withOwner replaces the owner of a request.
+func withOwner(request proto.Raw, owner *int) (proto.Raw, error) {
+	if !wire.Valid(request) {
+		return nil, proto.Errorf(proto.CodeInvalid, "Invalid request: field %q: malformed JSON", "request")
+	}
+	b := proto.Raw{'{'}
+	for key, value := range wire.Members(request) {
+		if string(key) != "owner" {
+			b = append(append(append(wire.AppendString(b, key), ':'), value...), ',')
+		}
+	}
+	if owner != nil {
+		return fmt.Appendf(b, `"owner":%d}`, *owner), nil
+	}
+	return append(b[:len(b)-1], '}'), nil // it has a type
+}
