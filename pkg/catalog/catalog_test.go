@@ -439,7 +439,7 @@ func TestBuiltinsBesideExecutors(t *testing.T) {
 			t.Errorf("Executor(%q) = %+v", name, tool)
 		}
 	}
-	want := tools + `/forget.json:2:11: builtin: unknown tool "forget" (want recall or remember) (skipped; repair or remove it)`
+	want := tools + `/forget.json:2:11: builtin: unknown tool "forget" (want recall, recall_sessions, remember) (skipped; repair or remove it)`
 	if len(s.Problems) != 1 || s.Problems[0] != want {
 		t.Errorf("problems %q, want %q", s.Problems, want)
 	}

@@ -17,11 +17,12 @@ import (
 
 // Builtins that a file in tools/ can name.
 const (
-	Remember = "remember" // stores a hard memory
-	Recall   = "recall"   // finds hard memories
+	Remember       = "remember"        // stores a hard memory
+	Recall         = "recall"          // finds hard memories
+	RecallSessions = "recall_sessions" // finds what was said in earlier sessions
 )
 
-var builtins = []string{Recall, Remember}
+var builtins = []string{Recall, RecallSessions, Remember}
 
 // builtinName matches the function names that every provider accepts. It is compiled
 // on first use: that takes 0.2 ms, and every supervisor of exc would pay it.
@@ -81,7 +82,7 @@ func parseTool(file string, data []byte) (Tool, error) {
 func parseBuiltin(file string, data []byte, f toolFile) (Tool, error) {
 	t := Tool{File: file, Description: f.Description, Builtin: f.Builtin}
 	if !slices.Contains(builtins, f.Builtin) {
-		return Tool{}, at(data, "builtin", fmt.Errorf("unknown tool %q (want %s)", f.Builtin, strings.Join(builtins, " or ")))
+		return Tool{}, at(data, "builtin", fmt.Errorf("unknown tool %q (want %s)", f.Builtin, strings.Join(builtins, ", ")))
 	}
 	var err error
 	if t.Name, err = functionName(file, f.Name); err != nil {

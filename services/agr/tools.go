@@ -157,7 +157,7 @@ func fileTool(file catalog.Tool) tool {
 	switch file.Builtin {
 	case catalog.Remember: // mem stores an exact duplicate once
 		t.required, t.recover = []string{"text"}, repeat
-	case catalog.Recall:
+	case catalog.Recall, catalog.RecallSessions:
 		t.required, t.recover, t.reads = []string{"query"}, repeat, true
 	default:
 		t.required, t.recover = []string{"code"}, askExc
@@ -251,7 +251,7 @@ func offered(snapshot *catalog.Snapshot, k kit) []tool {
 func readOnly(snapshot *catalog.Snapshot) []tool {
 	list := []tool{ownTools[indexOf(ownTools, readTool)], jobOutputTool}
 	for _, t := range snapshot.Builtins() {
-		if t.Builtin == catalog.Recall && indexOf(list, t.FunctionName()) < 0 {
+		if t.Builtin != catalog.Remember && indexOf(list, t.FunctionName()) < 0 {
 			list = append(list, fileTool(t))
 		}
 	}
@@ -296,6 +296,8 @@ func (t *turn) use(tool catalog.Tool, c *call, f fields) result {
 		return t.remember(f)
 	case catalog.Recall:
 		return t.recall(f)
+	case catalog.RecallSessions:
+		return t.recallSessions(f)
 	}
 	code, err := f.text("code")
 	if err != nil {

@@ -29,7 +29,7 @@ type toolCall struct {
 
 // mainArgument names the arguments of a tool that tell what it does.
 var mainArgument = map[string][]string{
-	"bash": {"command"}, "read": {"path"}, "write": {"path"}, "edit": {"path"}, "recall": {"query"}, "remember": {"text"},
+	"bash": {"command"}, "read": {"path"}, "write": {"path"}, "edit": {"path"}, "recall": {"query"}, "recall_sessions": {"query"}, "remember": {"text"},
 	"task": {"request"}, "job": {"action", "job"}, "skill": {"name"}, "todo": {},
 }
 
