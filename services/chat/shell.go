@@ -48,7 +48,7 @@ func (c *chat) shell(line string) {
 	req := c.request
 	go c.runCommand(c.openTurn(t), t, proto.SessionCommand{
 		SessionID: session, Command: line, Root: c.root, Sandbox: req.Sandbox, Network: req.Network, Keep: !private,
-		Env: req.Env, Cwd: req.Cwd, Umask: req.Umask,
+		Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall,
 	})
 }
 

@@ -105,7 +105,7 @@ func (c *chat) begin(m message) {
 	req := c.request
 	start := proto.TurnStart{
 		Message: m.text, SessionID: c.session, Root: c.root, SystemPrompt: req.SystemPrompt, Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens,
-		Effort: req.Effort, Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, RequestID: rand.Text(),
+		Effort: req.Effort, Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall, RequestID: rand.Text(),
 	}
 	gated, options := c.gatedStart(start), c.options()
 	insist(c, startTurn, gated, func(started gatedStarted, err error) {

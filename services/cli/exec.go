@@ -144,6 +144,7 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 	if err != nil {
 		return connect.Explain(err)
 	}
+	turn.NoteRecall(env, known)
 	req.SessionID, req.NoSave = id, env.NoSave
 	if e.detach {
 		return detach(ctx, env, d, req)

@@ -172,6 +172,9 @@ func (c *chat) options() (err error) {
 		return err
 	}
 	c.req.NeedModel = false // accept the offline provider
+	if c.NoSave {
+		c.req.Recall = new(false) // the session is stored until the chat ends
+	}
 	if c.cfg, err = c.Config(); err != nil {
 		return err
 	}
@@ -204,6 +207,7 @@ func (c *chat) prepare(ctx context.Context) error {
 	if err := c.chooseRoot(ctx, known); err != nil {
 		return err
 	}
+	turn.NoteRecall(c.Env, known)
 	turn.NoteLoaded(c.Env, known)
 	if known != nil {
 		if err := c.showLast(ctx, id); err != nil {

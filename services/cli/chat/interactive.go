@@ -138,6 +138,7 @@ func (c *chat) services(ctx context.Context) proto.ChatResult {
 		var id string
 		var known *proto.SessionSummary
 		if id, known, err = turn.Session(ctx, c.Env, c.d); err == nil {
+			turn.NoteRecall(c.Env, known)
 			err = c.use(ctx, id, known)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -60,6 +61,18 @@ func CheckCount(cmd *cobra.Command, flag string, n int, things string) error {
 	}
 	if n < 0 || n == 0 && cmd.Flags().Changed(flag) {
 		return Mistake(cmd, "%s %d is not the number of %s wanted, 1 or more", name, n, things)
+	}
+	return nil
+}
+
+// CheckTime returns an error if the value of a flag is not a time. It converts a day to a
+// time, in the caller's time zone rather than the service's.
+func CheckTime(cmd *cobra.Command, flag string, value *string) error {
+	if day, err := time.ParseInLocation(time.DateOnly, *value, time.Local); err == nil {
+		*value = day.Format(time.RFC3339)
+	}
+	if _, err := time.Parse(time.RFC3339, *value); err != nil && *value != "" {
+		return Mistake(cmd, "--%s %q is not a time, such as 2026-11-21 or 2026-11-21T14:03:07Z", flag, *value)
 	}
 	return nil
 }

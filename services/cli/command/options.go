@@ -22,6 +22,7 @@ type Options struct {
 	Session         string // --session: an id, the beginning of one, or a new name
 	Latest          bool   // --continue: the session that changed last
 	NoSave          bool
+	NoRecall        bool // --no-recall: new sessions are not found by zino recall
 	Plain           bool
 	Model           string
 	MaxTokens       int
@@ -59,6 +60,7 @@ func (e *Env) Flags(cmd *cobra.Command) {
 	flags.BoolVar(&e.Latest, "continue", false, "continue the latest session of this directory")
 	flags.BoolVar(&e.Plain, "plain", false, "chat: use plain lines, each a turn, in place of the interactive chat")
 	flags.BoolVar(&e.NoSave, "no-save", false, "do not store the session")
+	flags.BoolVar(&e.NoRecall, "no-recall", false, "keep a new session out of zino recall and of the tool recall_sessions")
 	flags.StringVar(&e.Provider, "provider", "", "provider to use, by `NAME`: "+strings.Join(config.Providers, ", ")+", offline, auto")
 	flags.StringVar(&e.Model, "model", "", "model to use, by `NAME`: see zino models")
 	flags.IntVar(&e.MaxTokens, "max-tokens", 0, "limit each answer to `N` tokens (default the provider's)")
@@ -192,6 +194,9 @@ func (e *Env) Request() (proto.Chat, error) {
 	}
 	if e.NetworkSet {
 		req.Network = &e.Network
+	}
+	if e.NoRecall {
+		req.Recall = new(false)
 	}
 	if e.SystemPromptSet {
 		req.SystemPrompt = &e.SystemPrompt

@@ -34,9 +34,9 @@ func Complete(env *command.Env, root *cobra.Command, by []string) {
 	flags := map[string]cobra.CompletionFunc{
 		"model": c.models, "session": c.sessions, "from-session": c.sessions, "root": directories, "dir": directories, "serve": directories,
 		"sandbox": fixed(proto.LevelNames()), "provider": fixed(append([]string{"auto", "offline"}, config.Providers...)),
-		"format": fixed([]string{command.FormatText, command.FormatJSON}), "input": fixed([]string{command.FormatText, command.FormatJSON}), "by": fixed(by), "effort": fixed(config.Efforts), "mode": fixed(command.Modes),
+		"format": fixed([]string{command.FormatText, command.FormatJSON}), "input": fixed([]string{command.FormatText, command.FormatJSON}), "by": fixed(by), "effort": fixed(config.Efforts), "mode": fixed(command.Modes), "role": fixed(sessions.RecallRoles),
 	}
-	for _, name := range []string{"goal", "prompt", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit", "from"} {
+	for _, name := range []string{"goal", "prompt", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit", "from", "k", "min-score"} {
 		flags[name] = cobra.NoFileCompletions
 	}
 	visit(root, func(cmd *cobra.Command) {

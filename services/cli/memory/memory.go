@@ -2,13 +2,13 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -111,18 +111,8 @@ func (f *filter) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.until, "until", "", "only those stored before `TIME`")
 }
 
-// check converts days to times, in the caller's time zone rather than the service's.
 func (f *filter) check(cmd *cobra.Command) error {
-	for name, value := range map[string]*string{"since": &f.since, "until": &f.until} {
-		day, err := time.ParseInLocation(time.DateOnly, *value, time.Local)
-		if err == nil {
-			*value = day.Format(time.RFC3339)
-		}
-		if _, err := time.Parse(time.RFC3339, *value); err != nil && *value != "" {
-			return command.Mistake(cmd, "--%s %q is not a time, such as 2026-11-21 or 2026-11-21T14:03:07Z", name, *value)
-		}
-	}
-	return nil
+	return cmp.Or(command.CheckTime(cmd, "since", &f.since), command.CheckTime(cmd, "until", &f.until))
 }
 
 func newSearch(env *command.Env) *cobra.Command {

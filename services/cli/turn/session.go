@@ -94,6 +94,13 @@ func ShortID(id string) string {
 	return id
 }
 
+// NoteRecall says that --no-recall changes nothing of a session that exists.
+func NoteRecall(env *command.Env, known *proto.SessionSummary) {
+	if known != nil && env.NoRecall {
+		env.Say("Note: --no-recall is for new sessions: session %s stays as it was begun", ShortID(known.SessionID))
+	}
+}
+
 // NoteLoaded prints how many messages the session already has, except with --json.
 func NoteLoaded(env *command.Env, known *proto.SessionSummary) {
 	if known != nil && known.Messages > 0 && !env.JSON() {
