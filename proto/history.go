@@ -70,4 +70,5 @@ var Changelog = [...]string{
 	"65 2026-11-23  recall_sessions of mem; uid and recall of the first line of a session log; owner of fork_session, whose copy keeps uid for the same owner alone",
 	"66 2026-11-23  embed of rtr",
 	"67 2026-11-23  recall of chat, turn_start and run_command; owner of run; the tool recall_sessions",
+	"68 2026-11-23  proposed, replaces and replaced_by of store_hard; list_proposals, accept_proposal and reject_proposal of mem; replaced_by of hard memories",
 }

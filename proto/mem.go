@@ -14,8 +14,8 @@ var (
 	// MemSearchHard finds the hard memories nearest to a query. A query without
 	// words finds none.
 	MemSearchHard = method[SearchHard, HardMemories]("mem", "search_hard", "hard_memories", public)
-	// MemStoreHard stores a hard memory. An exact duplicate of a stored one
-	// returns the first one's id.
+	// MemStoreHard stores a hard memory, or proposes it. An exact duplicate of a
+	// stored one returns the first one's id.
 	MemStoreHard = method[StoreHard, Stored]("mem", "store_hard", "ok", public)
 	// MemListHard lists hard memories, newest first, in pages.
 	MemListHard = method[ListHard, HardList]("mem", "list_hard", "hard_list", public)
@@ -26,6 +26,15 @@ var (
 	MemUpdateHard = method[UpdateHard, Empty]("mem", "update_hard", "ok", public)
 	// MemDeleteHard deletes a hard memory. Its id is not used again.
 	MemDeleteHard = method[DeleteHard, Empty]("mem", "delete_hard", "ok", public)
+	// MemListProposals lists the memories that were proposed and are not decided yet,
+	// oldest first, in pages. A proposal expires after 90 days.
+	MemListProposals = method[ListProposals, Proposals]("mem", "list_proposals", "proposals", public)
+	// MemAcceptProposal stores a proposed memory and removes the proposal. The answer
+	// names the memory. An unknown proposal, also one that was decided or has
+	// expired, is the error not_found.
+	MemAcceptProposal = method[AcceptProposal, Stored]("mem", "accept_proposal", "ok", public)
+	// MemRejectProposal removes a proposal. An unknown one is the error not_found.
+	MemRejectProposal = method[RejectProposal, Empty]("mem", "reject_proposal", "ok", public)
 	// MemListChannels lists the channels that have a history, the one that changed
 	// last first.
 	MemListChannels = method[ListChannels, Channels]("mem", "list_channels", "channels", public)
@@ -128,12 +137,27 @@ type StoreHard struct {
 	// Created is when an exported memory was first stored, in RFC 3339; absent:
 	// now.
 	Created string `json:"created,omitzero"`
+	// Proposed keeps the memory as a proposal, which a person accepts or rejects.
+	// No search finds it before. An exact duplicate of a proposal returns the first
+	// one's id.
+	Proposed bool `json:"proposed,omitzero"`
+	// Replaces is the id of a memory that this one replaces, of a proposal as soon
+	// as it is accepted: searches do not find the old one any more. If it was
+	// replaced before, the memory that replaced it is replaced. An unknown id is the
+	// error not_found.
+	Replaces *int `json:"replaces,omitzero"`
+	// ReplacedBy stores an exported memory that was replaced, which no search finds:
+	// the id of the memory that replaced it, -1 if that is not stored (yet).
+	ReplacedBy *int `json:"replaced_by,omitzero"`
 }
 
 // Stored names a stored memory.
 type Stored struct {
-	// ID is the memory's number in the order of storing, from 0.
+	// ID is the memory's number in the order of storing, from 0; that of the
+	// proposal if proposed is true.
 	ID int `json:"id"`
+	// Proposed is true if the memory was proposed and not stored.
+	Proposed bool `json:"proposed,omitzero"`
 }
 
 // ListHard chooses hard memories.
@@ -175,6 +199,9 @@ type HardItem struct {
 	SessionID string `json:"session_id,omitzero"`
 	// Created is when it was stored, in RFC 3339; absent: unknown.
 	Created string `json:"created,omitzero"`
+	// ReplacedBy is the id of the memory that replaced this one, which no search
+	// finds any more; -1: unknown.
+	ReplacedBy *int `json:"replaced_by,omitzero"`
 }
 
 // GetHard names a hard memory.
@@ -196,6 +223,54 @@ type UpdateHard struct {
 // DeleteHard names a hard memory.
 type DeleteHard struct {
 	// ID is the memory's id.
+	ID int `json:"id"`
+}
+
+// ListProposals chooses proposals.
+type ListProposals struct {
+	// After selects proposals with higher ids: the next of the page before.
+	After int `json:"after,omitzero"`
+}
+
+// Proposals is a page of proposals.
+type Proposals struct {
+	// Items are the proposals, the oldest first.
+	Items []Proposal `json:"items"`
+	// Next is the after of the next page; absent at the end.
+	Next *int `json:"next,omitzero"`
+}
+
+// Proposal is a proposed memory.
+type Proposal struct {
+	// ID is the proposal's number, from 1. It is not the id of a memory.
+	ID int `json:"id"`
+	// Messages are the messages as proposed.
+	Messages Raw `json:"messages"`
+	// Tag is the memory's tag.
+	Tag string `json:"tag,omitzero"`
+	// ChannelID is the channel of its origin.
+	ChannelID string `json:"channel_id,omitzero"`
+	// SessionID is the session of its origin.
+	SessionID string `json:"session_id,omitzero"`
+	// Created is when it was proposed, in RFC 3339; absent: unknown.
+	Created string `json:"created,omitzero"`
+	// Replaces is the memory that would be replaced, absent if there is none.
+	Replaces *HardItem `json:"replaces,omitzero"`
+}
+
+// AcceptProposal names a proposal.
+type AcceptProposal struct {
+	// ID is the proposal's id.
+	ID int `json:"id"`
+	// Messages replaces the messages as the proposal is accepted; absent: they stay.
+	Messages Raw `json:"messages,omitzero"`
+	// Tag replaces the tag; absent: it stays; empty: none.
+	Tag *string `json:"tag,omitzero"`
+}
+
+// RejectProposal names a proposal.
+type RejectProposal struct {
+	// ID is the proposal's id.
 	ID int `json:"id"`
 }
 

@@ -150,7 +150,9 @@ func (c *catalog) put(id int, p parsed) {
 	if p.line != nil {
 		c.salvaged[id] = p.line
 	}
-	c.index.Put(id, p.text)
+	if p.replacedBy == nil {
+		c.index.Put(id, p.text)
+	}
 	c.number(id)
 }
 

@@ -18,6 +18,7 @@ import (
 //
 //	{"messages":[…],"tag":"…","time":"…"}
 //	{"id":0,"updated":"…","messages":[…],"tag":"…","time":"…"}
+//	{"id":0,"updated":"…","messages":[…],"tag":"…","replaced_by":7,"time":"…"}
 //	{"id":0,"deleted":true,"time":"…"}
 //
 // The id of a memory is the number of memories before it in the file; updates and
@@ -43,6 +44,7 @@ type entry struct {
 	tag              string
 	channel, session string // the origin
 	created          int64  // in seconds since 1970, or noTime
+	replacedBy       *int   // the memory that replaced this one, -1: unknown; nil: it is current
 	text             string // the searched text: the contents, then the tag
 }
 
@@ -50,7 +52,7 @@ type entry struct {
 const noTime = -1 << 63
 
 // fingerprint is a hash of messages and tag: memories with the same one are
-// duplicates. The order of keys does not matter.
+// duplicates, unless one of them is replaced. The order of keys does not matter.
 type fingerprint [16]byte
 
 // newEntry validates a list of messages. The entry does not alias raw.
@@ -76,6 +78,7 @@ func parseElement(line []byte) (element, error) {
 		Channel  json.RawMessage `json:"channel_id,omitzero"`
 		Session  json.RawMessage `json:"session_id,omitzero"`
 		Time     json.RawMessage `json:"time,omitzero"`
+		Replaced json.RawMessage `json:"replaced_by,omitzero"`
 	}
 	if err := wire.Decode(clean(line), &stored); err != nil {
 		return element{}, err
@@ -99,6 +102,9 @@ func parseElement(line []byte) (element, error) {
 		return e, err
 	}
 	e.channel, e.session, e.created = textIn(stored.Channel), textIn(stored.Session), timeIn(stored.Time)
+	if by, err := strconv.Atoi(string(stored.Replaced)); err == nil && by >= -1 {
+		e.replacedBy = &by
+	}
 	return e, nil
 }
 
@@ -132,6 +138,7 @@ func (e entry) line() []byte {
 	if e.session != "" {
 		b = wire.AppendString(append(b, `,"session_id":`...), e.session)
 	}
+	b = e.appendReplaced(b)
 	b = append(b, `,"time":"`...)
 	return append(time.Unix(e.created, 0).UTC().AppendFormat(b, time.RFC3339), `"}`...)
 }
@@ -142,14 +149,21 @@ func (e entry) appendContent(b []byte) []byte {
 	return wire.AppendString(append(b, `,"tag":`...), e.tag)
 }
 
+func (e entry) appendReplaced(b []byte) []byte {
+	if e.replacedBy == nil {
+		return b
+	}
+	return fmt.Appendf(b, `,"replaced_by":%d`, *e.replacedBy)
+}
+
 // updateLine returns the element that replaces memory id by e. It keeps the other
 // keys of old, the present element.
 func (e entry) updateLine(id int, old []byte, now time.Time) []byte {
 	b := fmt.Appendf(nil, `{"id":%d,"updated":"%s",`, id, now.UTC().Format(time.RFC3339))
-	b = e.appendContent(b)
+	b = e.appendReplaced(e.appendContent(b))
 	for key, value := range wire.Members(old) {
 		switch string(key) {
-		case "id", "updated", "deleted", "messages", "tag":
+		case "id", "updated", "deleted", "messages", "tag", "replaced_by":
 		default:
 			b = wire.AppendString(append(b, ','), key)
 			b = append(append(b, ':'), value...)
@@ -165,6 +179,9 @@ func deletionLine(id int, now time.Time) []byte {
 
 func (e entry) fingerprint() fingerprint {
 	h := sha256.New()
+	if e.replacedBy != nil {
+		h.Write([]byte("replaced "))
+	}
 	fmt.Fprintf(h, "%q", e.tag)
 	dec := json.NewDecoder(bytes.NewReader(e.messages))
 	dec.UseNumber()

@@ -46,9 +46,33 @@ func (s *Service) storeHard(ctx context.Context, req proto.StoreHard) (proto.Sto
 	if err != nil {
 		return proto.Stored{}, err
 	}
-	m := store.Memory{Messages: req.Messages, Tag: req.Tag, Channel: req.ChannelID, Session: req.SessionID, Created: created}
-	id, err := s.memories.Put(ctx, m)
-	return proto.Stored{ID: id}, s.hardError(err)
+	m := store.Memory{Messages: req.Messages, Tag: req.Tag, Channel: req.ChannelID, Session: req.SessionID, Created: created, ReplacedBy: req.ReplacedBy}
+	replaces := -1
+	if req.Replaces != nil {
+		replaces = *req.Replaces
+	}
+	switch {
+	case req.Replaces != nil && replaces < 0:
+		return proto.Stored{}, s.hardErrorOf(replaces, store.ErrNotFound)
+	case req.ReplacedBy != nil && *req.ReplacedBy < -1:
+		return proto.Stored{}, invalid(errors.New("replaced_by must be the id of a memory, or -1"))
+	case req.ReplacedBy != nil && req.Proposed:
+		return proto.Stored{}, invalid(errors.New("replaced_by is for stored memories, not for proposed ones"))
+	case req.Proposed:
+		return s.propose(ctx, m, replaces)
+	}
+	id, err := s.store(ctx, m, replaces)
+	return proto.Stored{ID: id}, err
+}
+
+// store stores a memory, which replaces another unless replaces is -1.
+func (s *Service) store(ctx context.Context, m store.Memory, replaces int) (id int, err error) {
+	if replaces < 0 {
+		id, err = s.memories.Put(ctx, m)
+		return id, s.hardError(err)
+	}
+	id, err = s.memories.Replace(ctx, replaces, m)
+	return id, s.hardErrorOf(replaces, err)
 }
 
 func (s *Service) getHard(ctx context.Context, req proto.GetHard) (proto.HardItem, error) {
@@ -104,7 +128,7 @@ func (s *Service) listHard(ctx context.Context, req proto.ListHard) (proto.HardL
 }
 
 func item(m store.Memory) proto.HardItem {
-	i := proto.HardItem{ID: m.ID, Messages: m.Messages, Tag: m.Tag, ChannelID: m.Channel, SessionID: m.Session}
+	i := proto.HardItem{ID: m.ID, Messages: m.Messages, Tag: m.Tag, ChannelID: m.Channel, SessionID: m.Session, ReplacedBy: m.ReplacedBy}
 	if !m.Created.IsZero() {
 		i.Created = m.Created.UTC().Format(time.RFC3339)
 	}

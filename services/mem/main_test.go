@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	zinotest.Child(zinotest.Roles{"full": fillDisk, "readonly": readReadOnly, "changer": changeForever})
+	zinotest.Child(zinotest.Roles{"full": fillDisk, "readonly": readReadOnly, "changer": changeForever, "accepter": acceptForever})
 	os.Exit(m.Run())
 }
 

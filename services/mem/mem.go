@@ -4,6 +4,7 @@
 //
 //	channels/ID.json     a JSON array of messages per channel, one a line
 //	hard_memories.json   a JSON array of {"messages","tag",…}, one a line
+//	proposals.jsonl      the proposed memories, one a line
 //	soft_memory.txt      the text, byte for byte
 //	sessions/ID.jsonl    the events of a terminal session, one a line
 //
@@ -24,6 +25,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/durable"
@@ -40,6 +42,8 @@ type Service struct {
 	problems  *problems
 	histories *histories
 	memories  store.Store
+	proposals *durable.File
+	now       func() time.Time
 	room      int // maximum bytes of a list in a reply
 	sessions  *sessions
 }
@@ -50,7 +54,7 @@ func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
 	if cfg.Durability != "fsync" && cfg.Durability != "os" {
 		return nil, fmt.Errorf(`[mem] durability = %q: it must be "fsync" or "os"`, cfg.Durability)
 	}
-	s := &Service{cfg: cfg, problems: newProblems(log)}
+	s := &Service{cfg: cfg, problems: newProblems(log), now: time.Now}
 	if err := s.openDirs(); err != nil {
 		path := cfg.DataDir
 		if file, ok := errors.AsType[*fs.PathError](err); ok && filepath.Base(file.Path) == channelsDir {
@@ -67,6 +71,7 @@ func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
 	s.room = frameRoom
 	s.sessions = newSessions(cfg, s.problems)
 	s.memories = openMemories(s.root, s.problems, noSync)
+	s.proposals = durable.New(s.root, proposalsFile, durable.Options{NoSync: noSync, Report: s.problems.reporter(s.root, "")})
 	return s, nil
 }
 
@@ -126,6 +131,9 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MemGetHard, s.getHard)
 	rpc.Handle(srv, proto.MemUpdateHard, s.updateHard)
 	rpc.Handle(srv, proto.MemDeleteHard, s.deleteHard)
+	rpc.Handle(srv, proto.MemListProposals, s.listProposals)
+	rpc.Handle(srv, proto.MemAcceptProposal, s.acceptProposal)
+	rpc.Handle(srv, proto.MemRejectProposal, s.rejectProposal)
 	rpc.Handle(srv, proto.MemListChannels, s.listChannels)
 	rpc.Handle(srv, proto.MemGetSoft, s.getSoft)
 	rpc.Handle(srv, proto.MemSetSoft, s.setSoft)

@@ -85,7 +85,7 @@ func (m *memories) Close() error {
 	return err
 }
 
-// Len returns the number of memories.
+// Len returns the number of memories that are not replaced.
 func (m *memories) Len(context.Context) (n int, err error) {
 	err = m.reading(func(c *catalog) { n = c.index.Len() }, nil)
 	return n, err
@@ -153,7 +153,7 @@ func (r ref) memory() (store.Memory, error) {
 	if err != nil {
 		return store.Memory{}, errMoved
 	}
-	found := store.Memory{ID: r.id, Messages: e.messages, Tag: e.tag, Channel: e.channel, Session: e.session}
+	found := store.Memory{ID: r.id, Messages: e.messages, Tag: e.tag, Channel: e.channel, Session: e.session, ReplacedBy: e.replacedBy}
 	if e.created != noTime {
 		found.Created = time.Unix(e.created, 0).UTC()
 	}
@@ -308,13 +308,21 @@ func isBlank(query string) bool { return strings.TrimSpace(query) == "" }
 type change struct {
 	kind kind
 	entry
-	store.Change     // of an update
-	id           int // the memory to update or delete, or the id of the stored one
+	store.Change      // of an update
+	replaces     *int // of a memory: the one that it replaces
+	id           int  // the memory to update or delete, or the id of the stored one
 	err          error
 }
 
 // Put stores a memory.
-func (m *memories) Put(_ context.Context, v store.Memory) (int, error) {
+func (m *memories) Put(_ context.Context, v store.Memory) (int, error) { return m.put(v, nil) }
+
+// Replace stores a memory that replaces another.
+func (m *memories) Replace(_ context.Context, old int, v store.Memory) (int, error) {
+	return m.put(v, &old)
+}
+
+func (m *memories) put(v store.Memory, replaces *int) (int, error) {
 	e, err := newEntry(v.Messages, v.Tag)
 	if err != nil {
 		return 0, err
@@ -323,7 +331,8 @@ func (m *memories) Put(_ context.Context, v store.Memory) (int, error) {
 	if v.Created.IsZero() {
 		e.created = m.now().Unix()
 	}
-	c := &change{kind: isMemory, entry: e}
+	e.replacedBy = v.ReplacedBy
+	c := &change{kind: isMemory, entry: e, replaces: replaces}
 	err = m.do(c)
 	return c.id, err
 }
@@ -376,11 +385,11 @@ func (m *memories) commit(list []*change) error {
 }
 
 // together returns the number of leading changes that can be written at once:
-// consecutive new memories, or one update or deletion, which needs all changes
-// before it in the catalog.
+// consecutive new memories, or one update, replacement or deletion, which needs all
+// changes before it in the catalog.
 func together(list []*change) int {
 	n := 0
-	for n < len(list) && list[n].kind == isMemory {
+	for n < len(list) && list[n].kind == isMemory && list[n].replaces == nil {
 		n++
 	}
 	return max(n, 1)
@@ -390,9 +399,12 @@ func together(list []*change) int {
 // does with changes of other processes.
 func (m *memories) write(t *durable.Tx, list []*change) error {
 	var lines [][]byte
-	if list[0].kind == isMemory {
+	switch {
+	case list[0].replaces != nil:
+		lines = m.replace(list[0])
+	case list[0].kind == isMemory:
 		lines = m.number(list)
-	} else {
+	default:
 		lines = m.revise(list[0])
 	}
 	if len(lines) == 0 {
@@ -423,6 +435,38 @@ func (m *memories) number(list []*change) (lines [][]byte) {
 		c.id = id
 	}
 	return lines
+}
+
+// replace returns the lines of a new memory and of an update that marks the memory it
+// replaces, in this order: after a torn write both are found, and a repeated request
+// completes the change.
+func (m *memories) replace(c *change) (lines [][]byte) {
+	old, err := store.Current(func(id int) (store.Memory, error) {
+		if !m.catalog.has(id) {
+			return store.Memory{}, store.ErrNotFound
+		}
+		return m.catalog.ref(id).memory()
+	}, *c.replaces)
+	if err != nil {
+		c.err = err
+		return nil
+	}
+	lines = m.number([]*change{c})
+	if c.id == old.ID { // the request is repeated, or changes nothing
+		return lines
+	}
+	line, err := m.catalog.ref(old.ID).read()
+	if err != nil {
+		c.err = err
+		return nil
+	}
+	e, err := newEntry(old.Messages, old.Tag)
+	if err != nil {
+		c.err = err
+		return nil
+	}
+	e.replacedBy = &c.id
+	return append(lines, e.updateLine(old.ID, clean(line), m.now().Truncate(time.Second)))
 }
 
 // revise returns the line of an update or a deletion, or nil if nothing changes.
@@ -465,6 +509,7 @@ func (m *memories) updated(c *change) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.replacedBy = former.replacedBy
 	if first, known := m.catalog.first[e.fingerprint()]; known && int(first) != c.id {
 		return nil, &store.DuplicateError{ID: int(first)}
 	}

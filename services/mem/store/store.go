@@ -19,6 +19,10 @@ type Store interface {
 	// and tag as a stored memory, is not stored: the first one's id is returned.
 	// m.ID is ignored, and a zero time means now.
 	Put(ctx context.Context, m Memory) (id int, err error)
+	// Replace is Put for a memory that replaces another: searches do not find the old
+	// one any more. If it was replaced before, the memory that replaced it is
+	// replaced. The old one may be ErrNotFound; then nothing is stored.
+	Replace(ctx context.Context, old int, m Memory) (id int, err error)
 	// Update changes a memory. Its id, its time and where it came from stay.
 	// Errors are ErrNotFound and DuplicateError.
 	Update(ctx context.Context, id int, c Change) error
@@ -32,7 +36,7 @@ type Store interface {
 	// Scan walks memories from the newest on. An error is the last pair. Memories
 	// may be stored, changed and deleted meanwhile.
 	Scan(ctx context.Context, f Filter) iter.Seq2[Memory, error]
-	// Len is the number of memories.
+	// Len is the number of memories that searches can find.
 	Len(ctx context.Context) (int, error)
 	// Close ends the use of the store.
 	Close() error
@@ -52,6 +56,26 @@ type Memory struct {
 	// Created is when it was stored, to the second; the zero time if that is
 	// unknown. Memories are not ordered by it, because clocks jump.
 	Created time.Time
+	// ReplacedBy, if not nil, is the id of the memory that replaced this one, -1 if
+	// that is unknown. Searches find only memories that are not replaced, and only
+	// those have duplicates among each other.
+	ReplacedBy *int
+}
+
+// Current returns the memory that stands for id today: that memory, or the last one of
+// those that replaced each other since. get reads a memory. The result is replaced
+// itself if the memory that replaced it is gone.
+func Current(get func(id int) (Memory, error), id int) (Memory, error) {
+	m, err := get(id)
+	for seen := map[int]bool{}; err == nil && m.ReplacedBy != nil && !seen[m.ID]; {
+		seen[m.ID] = true
+		next, nextErr := get(*m.ReplacedBy)
+		if errors.Is(nextErr, ErrNotFound) {
+			break
+		}
+		m, err = next, nextErr
+	}
+	return m, err
 }
 
 // Change is what changes in a memory; nil leaves a part as it is.

@@ -38,7 +38,7 @@ type check struct {
 // Checks is the number of promises that Run checks.
 func Checks() int { return len(checks) }
 
-var checks = slices.Concat(storing, finding, changing, filtering, sharing)
+var checks = slices.Concat(storing, finding, changing, replacing, filtering, sharing)
 
 // subject is the store that is tested.
 type subject struct {
