@@ -153,6 +153,8 @@ type Mem struct {
 	Durability  string `toml:"durability"`   // "fsync" or "os"
 	// SessionIndex keeps an index of the sessions for recall_sessions.
 	SessionIndex bool `toml:"session_index"`
+	// Embed is the model for the vectors of memories, "provider/model"; empty: none.
+	Embed string `toml:"embed"`
 }
 
 // Ctx configures the context. Token limits are estimates, four bytes of the

@@ -29,6 +29,7 @@ func Problems(path string) (problems, warnings []string, err error) {
 		f.readable("system_prompt_file", f.c.SystemPromptFile)
 		f.c.warnOfReaders(path)
 		f.warnOfSampling()
+		f.warnOfEmbedding()
 	}
 	return f.lines(), f.c.Warnings, nil
 }

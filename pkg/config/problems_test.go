@@ -36,7 +36,7 @@ func TestProblems(t *testing.T) {
 			`f:1:1: unknown key "modle": the nearest one is "model"`,
 			`f:3:1: unknown key "exc.timeot": the nearest one is "exc.timeout"`,
 			`f:4:2: unknown section "exd": the nearest one is "exc"`,
-			`f:8:1: unknown key "mem.x": the nearest one is "mem.socket"`,
+			`f:8:1: unknown key "mem.x": the nearest one is "mem.embed"`,
 		}},
 		{"values out of range", "max_tokens = -1\n[agent]\ntemperature = 3\ntop_p = nan\n", []string{
 			"f:1:1: max_tokens must be 0 or more", "f:3:1: agent.temperature must be from 0 to 2", "f:4:1: agent.top_p must be from 0 to 1",
