@@ -70,6 +70,7 @@ func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
 	s.histories = newHistories(s.channels, s.problems, noSync)
 	s.room = frameRoom
 	s.sessions = newSessions(cfg, s.problems)
+	s.sessions.dropIndex()
 	s.memories = openMemories(s.root, s.problems, noSync)
 	s.proposals = durable.New(s.root, proposalsFile, durable.Options{NoSync: noSync, Report: s.problems.reporter(s.root, "")})
 	return s, nil

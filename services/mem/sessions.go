@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
+	"zino/services/mem/recall"
 	"zino/services/mem/session"
 )
 
@@ -24,12 +26,27 @@ type sessions struct {
 	indexed  bool // [mem] session_index
 	problems *problems
 
-	mu    sync.Mutex
-	store *session.Store
+	mu       sync.Mutex
+	store    *session.Store
+	recaller *recall.Index
 }
 
 func newSessions(cfg config.Mem, p *problems) *sessions {
 	return &sessions{dir: sessionsDir(cfg), noSync: cfg.Durability == "os", indexed: cfg.SessionIndex, problems: p}
+}
+
+// dropIndex removes the index for recall if it is switched off.
+func (s *sessions) dropIndex() {
+	if s.indexed {
+		return
+	}
+	root, err := os.OpenRoot(s.dir)
+	if err == nil {
+		err = errors.Join(recall.Delete(root), root.Close())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.problems.set("recall", fileError("the index for recall is switched off and cannot be removed", s.dir, err).Error(), nil)
+	}
 }
 
 func sessionsDir(cfg config.Mem) string {
@@ -53,6 +70,7 @@ func (s *sessions) open() (*session.Store, error) {
 	prefix := filepath.Base(s.dir) + "/"
 	s.store = session.New(root, session.Options{
 		NoSync: s.noSync, Report: s.problems.reporter(root, prefix),
+		Removing: func(id string) error { return recall.Forget(root, id) },
 		Damaged: func(file string, events int) {
 			text := ""
 			if events > 0 {
@@ -64,6 +82,7 @@ func (s *sessions) open() (*session.Store, error) {
 			s.problems.set("skipped "+prefix+file, skippedLines(prefix+file, lines), changed(root, file))
 		},
 	})
+	s.recaller = recall.New(root, s.store, func(problem string) { s.problems.set("recall", problem, nil) })
 	return s.store, nil
 }
 
@@ -95,6 +114,7 @@ func (s *sessions) close() error {
 	if s.store == nil {
 		return nil
 	}
+	s.recaller.Close()
 	return s.store.Close()
 }
 

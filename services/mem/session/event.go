@@ -19,6 +19,7 @@ type event struct {
 	turn, session, turnState           []byte
 	id, name, input, useID, output, ok []byte
 	restored, redo                     []byte
+	uid, recall                        []byte
 }
 
 // parse returns the values of a line, which begins and ends with braces. If it is not
@@ -72,6 +73,10 @@ func parse(line []byte) (e event) {
 			e.output = value
 		case "ok":
 			e.ok = value
+		case "uid":
+			e.uid = value
+		case "recall":
+			e.recall = value
 		}
 	}
 	switch string(e.typ) { // no allocation for the frequent types

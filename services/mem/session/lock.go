@@ -88,9 +88,12 @@ func (s *Store) Remove(_ context.Context, req proto.RemoveSession) (proto.Sessio
 	if err != nil {
 		return proto.SessionName{}, s.fileError(id, err)
 	}
-	err = s.log(id).Remove()
+	err = s.opt.Removing(id)
 	if err == nil {
-		err = s.forget(id)
+		err = s.log(id).Remove()
+	}
+	if err == nil {
+		err = errors.Join(s.forget(id), s.opt.Removing(id))
 	}
 	if unlocked := lock.Unlock(); err == nil {
 		err = unlocked

@@ -59,6 +59,9 @@ type Options struct {
 	// Damaged, if set, is called with the number of events of a file that are left
 	// out of the messages, because their type, role or content is damaged.
 	Damaged func(file string, events int)
+	// Removing, if set, is called before a session's file is removed and again
+	// afterwards, to remove what was derived from it.
+	Removing func(id string) error
 	// Now is the clock, time.Now if nil.
 	Now func() time.Time
 }
@@ -79,6 +82,9 @@ type Store struct {
 func New(root *os.Root, opt Options) *Store {
 	if opt.Now == nil {
 		opt.Now = time.Now
+	}
+	if opt.Removing == nil {
+		opt.Removing = func(string) error { return nil }
 	}
 	return &Store{root: root, opt: opt, room: readRoom, part: exportRoom}
 }
