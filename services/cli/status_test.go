@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 		`(?m)^exc +silent +- +- +\S+ +1$`,
 		`(?m)^rtr +down +- +- +\S+ +0$`,
 		`(?m)^ctx, agr: skills/x.json:2: broken\^\[\[31m$`,
-		`(?m)^mem, exc: no answer within 800ms$`,
+		`(?m)^mem, exc: no answer within 3s$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no line %s in:\n%s", want, out)

@@ -149,7 +149,7 @@ func (s *Service) shutdown(ctx context.Context) {
 	if s.lifetime != proto.LifetimePrivate {
 		return // see parkAll
 	}
-	s.stopping.Store(true)
+	s.halt()
 	var running []*turn
 	for _, sess := range s.allSessions() {
 		sess.mu.Lock()

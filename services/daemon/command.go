@@ -250,6 +250,10 @@ func commandResult(envelope proto.Raw) (r ranCommand) {
 	return r
 }
 
+func (r ranCommand) wasInterrupted() bool {
+	return r.Data.Interrupted || r.Error.Code == proto.ToolInterrupted
+}
+
 // message is what the model reads of a command: the command, its output in a fence, and
 // how it ended.
 func (r *ranCommand) message(command string) string {
@@ -263,12 +267,12 @@ func (r *ranCommand) message(command string) string {
 	switch {
 	case !r.OK:
 		how = "It was not run: " + r.Error.Message
-		if r.Error.Code == proto.ToolInterrupted {
+		if r.wasInterrupted() {
 			how = "It was interrupted."
 		}
 	case d.Running:
 		how = "It continues as job " + d.Job + "."
-	case d.Interrupted:
+	case r.wasInterrupted():
 		how = "It was interrupted."
 	case d.TimedOut:
 		how = "It was ended by the time limit."

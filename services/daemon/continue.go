@@ -81,7 +81,7 @@ func (t *turn) goOn(r *relay) error {
 	}
 	if t.ctx.Err() != nil { // turn_cancel came meanwhile
 		next.cancel()
-	} else if t.stopping.Load() {
+	} else if t.stopping.Err() != nil {
 		next.cut(errRestart)
 	}
 	go start()

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"zino/pkg/config"
@@ -38,7 +37,8 @@ type Service struct {
 	agentPause              time.Duration // between two attempts to reach a sub-agent
 	table                   table
 	lot                     *lot
-	stopping                atomic.Bool     // no turn is launched any more
+	stopping                context.Context // ends when no turn is launched any more
+	halt                    context.CancelFunc
 	life                    context.Context // ends with Close
 	end                     context.CancelFunc
 	cancelTimeout           time.Duration   // likewise
@@ -52,6 +52,7 @@ type Service struct {
 // New returns a daemon that uses the sockets of the other services.
 func New(cfg *config.Config, log *slog.Logger) *Service {
 	s := &Service{cfg: cfg, services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout, promptPause: promptPause, cancelTimeout: cancelTimeout, lifetime: proto.LifetimePersistent}
+	s.stopping, s.halt = context.WithCancel(context.Background())
 	s.parting, s.part = context.WithCancel(context.Background())
 	s.known = make(chan struct{})
 	close(s.known)

@@ -385,6 +385,10 @@ func (f *following) sendLive(t *turn) {
 	}
 	if len(t.relay.text) > 0 {
 		f.follower.begin(t.deltaPacket(wire.AppendString(nil, t.relay.text)))
+	} else {
+		for _, notice := range t.relay.notices { // such as a pause before the model is asked again
+			f.follower.add(packet{payload: notice, turn: t.id})
+		}
 	}
 	for _, call := range t.relay.running {
 		f.follower.add(packet{payload: t.mark(call.begun), turn: t.id})

@@ -15,6 +15,40 @@ import (
 	"zino/proto"
 )
 
+// TestNoticesBeforeFollower checks that a follower that comes while an inference waits to
+// be repeated gets the notice about that, and that none comes after the answer.
+func TestNoticesBeforeFollower(t *testing.T) {
+	proceed := make(chan struct{})
+	e := newResumeEnv(t, func(r *run) (proto.Text, error) {
+		err := r.send(`{"type":"notice","kind":"retry","text":"asking again in 20s"}`)
+		if err := errors.Join(err, rpctest.Until(r.ctx, proceed)); err != nil {
+			return proto.Text{}, err
+		}
+		return answer(r)
+	})
+	e.startTurn("hi", "")
+	follow := func() *rpctest.Conn {
+		c := e.dial()
+		c.Send(`{"type":"turn_follow","session_id":"s-1"}`)
+		return c
+	}
+	first := follow()
+	for _, c := range []*rpctest.Conn{first, nil} { // the second one comes after the notice
+		if c == nil {
+			c = follow()
+		}
+		seen := plainPackets(c.Packets(4)) // running, user_message, live, notice
+		zinotest.Equal(t, "the notice", seen[3], `{"type":"notice","kind":"retry","text":"asking again in 20s","turn":"t"}`)
+	}
+	close(proceed)
+	e.followed(first)
+	for _, p := range plainPackets(e.followed(follow())) {
+		if strings.Contains(p, "asking again") {
+			t.Errorf("a later follower gets %s", p)
+		}
+	}
+}
+
 // TestLostRunNotices checks what followers get of a run that is lost in an inference: that
 // its text is void, that the turn goes on, and the attempt with the text. A follower that
 // comes while the turn waits for the attempt, and one that connects again from its last

@@ -282,7 +282,23 @@ var limitText = map[string]string{proto.ParkedLimit: "a limit of the provider", 
 
 // parksForStop reports whether the turn ends at its next checkpoint, as the daemon stops.
 func (t *turn) parksForStop() bool {
-	return t.stopping.Load() && !t.attached && t.lifetime == proto.LifetimePersistent
+	return t.stopping.Err() != nil && !t.attached && t.lifetime == proto.LifetimePersistent
+}
+
+// stopGrace is how long a turn whose command was interrupted waits for the daemon to be
+// stopped: systemd stops all units of a host, or of a login, at the same time. Without it
+// the model would be asked what to do about the command, and the turn could end with that.
+const stopGrace = time.Second
+
+func (t *turn) awaitStop() {
+	if t.attached || t.lifetime != proto.LifetimePersistent {
+		return
+	}
+	select {
+	case <-t.stopping.Done():
+	case <-t.runCtx.Done():
+	case <-time.After(stopGrace):
+	}
 }
 
 // stopMargin is the time that is left for storing the parked turns when the daemon stops.
@@ -294,7 +310,7 @@ func (s *Service) parkAll(ctx context.Context) {
 	if s.lifetime == proto.LifetimePrivate {
 		return
 	}
-	s.stopping.Store(true)
+	s.halt()
 	s.lot.stop()
 	var running []*turn
 	for _, sess := range s.allSessions() {

@@ -19,6 +19,7 @@ type record struct {
 	asked   bool      // pending contains a part of an inference
 	err     error     // of an event that could not be encoded
 	calls   []openCall
+	stopped bool // a command was interrupted since the last checkpoint
 }
 
 // openCall is a call without a stored result.
@@ -58,6 +59,7 @@ func (r *record) add(typ string, payload []byte, step int) error {
 		if call, ok := r.settle(f.ID); ok {
 			step = call.step
 		}
+		r.stopped = r.stopped || commandResult(f.Result).wasInterrupted()
 		r.event(proto.TypeToolResult, proto.LogToolResult{
 			ToolUseID: f.ID, Output: orObject(f.Result), OK: f.OK, DurationMS: f.DurationMS,
 			Recovered: f.Recovered, Synthetic: f.Synthetic, Name: f.Name, Diff: f.Diff, Confinement: f.Confinement, Usage: f.Usage, Turn: r.turnID, Step: step, TS: timestamp(),

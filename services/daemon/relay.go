@@ -12,6 +12,9 @@ import (
 	"zino/proto"
 )
 
+// noticesMax is how many notices of an inference are kept for followers that come later.
+const noticesMax = 8
+
 // relay stores the packets of an answer and passes them on: to the followers of the
 // turn, and to the caller of a chat request, unchanged if it asked for events, otherwise
 // as text. A packet with an event is passed on after its append, so that nobody receives
@@ -36,6 +39,7 @@ type relay struct {
 	step    int           // the present inference
 	text    []byte        // of it
 	running []*callOutput // the running calls, in the order of their start
+	notices []proto.Raw   // since the last inference, at most noticesMax
 
 	reported []string    // jobs whose end is among the messages so far
 	agents   []*subAgent // of the present batch
@@ -156,6 +160,13 @@ func (r *relay) checkpoint(payload []byte) error {
 	r.settled()
 	proceed := proto.Proceed{Turn: at.Turn, Step: at.Step, Point: at.Point, Batch: at.Batch}
 	var says []proto.LogSay
+	if r.stopped {
+		r.stopped = false
+		if err := r.commit(); err != nil {
+			return err
+		}
+		t.awaitStop()
+	}
 	if at.Point != proto.PointEnd && t.parksForStop() {
 		if err := r.commit(); err != nil {
 			return err
@@ -244,7 +255,7 @@ func (r *relay) store(header proto.Raw, then func()) error {
 	t := r.turn
 	if err := t.append(t.stalls(), t.w, list, header, func() {
 		if final {
-			r.text = r.text[:0]
+			r.text, r.notices = r.text[:0], nil
 		}
 		r.agents = nil // their usage is in the log now
 		then()
@@ -332,6 +343,14 @@ func (r *relay) done(text proto.Text) error {
 
 // watch collects the output of the running calls.
 func (r *relay) watch(typ string, payload []byte) error {
+	if typ == proto.TypeNotice {
+		defer r.lock()()
+		if len(r.notices) == noticesMax {
+			r.notices = slices.Delete(r.notices, 0, 1)
+		}
+		r.notices = append(r.notices, r.turn.mark(payload))
+		return nil
+	}
 	if typ != proto.TypeToolStarted && typ != proto.TypeToolOutput {
 		return nil
 	}

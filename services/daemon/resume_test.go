@@ -381,7 +381,7 @@ func TestPlannedStopParks(t *testing.T) {
 		e.service.parkAll(ctx)
 		close(stopped)
 	}()
-	zinotest.Eventually(t, "the stop", e.service.stopping.Load)
+	zinotest.Eventually(t, "the stop", func() bool { return e.service.stopping.Err() != nil })
 	close(stopping)
 	zinotest.Receive(t, "the end of the stop", stopped)
 	turn := e.read("s-1").Turn("t-1")
@@ -417,11 +417,30 @@ func TestPlannedStopParksWithoutModel(t *testing.T) {
 		e.service.parkAll(t.Context())
 		close(stopped)
 	}()
-	zinotest.Eventually(t, "the stop", e.service.stopping.Load)
+	zinotest.Eventually(t, "the stop", func() bool { return e.service.stopping.Err() != nil })
 	close(stopping)
 	zinotest.Receive(t, "the end of the stop", stopped)
 	turn := e.read("s-1").Turn("t-1")
 	zinotest.Equal(t, "turn", values(turn.State, turn.Reason, turn.Attempts, turn.Discarded), "parked restart 1 I thi")
+}
+
+// TestPlannedStopAfterInterruptedCommand checks that a turn whose command is interrupted
+// just before the daemon is stopped, as at a logout, is parked before the model is asked.
+func TestPlannedStopAfterInterruptedCommand(t *testing.T) {
+	e := newResumeEnv(t, func(r *run) (proto.Text, error) {
+		err := r.send(`{"type":"tool_finished","id":"a","name":"bash","ok":true,"result":{"ok":true,"data":{"stdout":"","interrupted":true}},"duration_ms":2}`)
+		if err != nil {
+			return proto.Text{}, err
+		}
+		p, err := r.at(1, proto.PointInfer)
+		return proto.Text{StopReason: p.Stop}, err
+	})
+	e.write("s-1", openTurn, openAsked, openText, openCallA, openUsage)
+	e.service.Resume()
+	zinotest.Eventually(t, "the result", func() bool { return strings.Contains(strings.Join(e.file("s-1"), ""), `"interrupted":true`) })
+	e.service.parkAll(t.Context())
+	turn := e.read("s-1").Turn("t-1")
+	zinotest.Equal(t, "turn", values(turn.State, turn.Reason), "parked restart")
 }
 
 // TestPlannedStopCutsLateTurns checks that a turn that reaches no checkpoint is parked

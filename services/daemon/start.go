@@ -207,7 +207,7 @@ func (sess *session) room(onlyIdle bool) error {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	switch {
-	case sess.stopping.Load():
+	case sess.stopping.Err() != nil:
 		return proto.Errorf(proto.CodeUnavailable, "the daemon is stopping")
 	case tab.open >= openMax:
 		return proto.Errorf(proto.CodeBusy, "%d turns are running or queued", openMax)

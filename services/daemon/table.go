@@ -228,7 +228,7 @@ func (sess *session) first() *turn {
 func (sess *session) advance() {
 	t := sess.first()
 	switch {
-	case t == nil || t.launched || !t.attached && sess.stopping.Load():
+	case t == nil || t.launched || !t.attached && sess.stopping.Err() != nil:
 	case sess.w == nil:
 		sess.w = sess.lock(context.WithoutCancel(t.ctx), sess.id, sess.settle, sess.locked)
 	case sess.ready && sess.takePlace(t):

@@ -139,10 +139,14 @@ func Locate(ctx context.Context, t *connect.Target, cfg *config.Config) Units {
 	return u
 }
 
+// timeout is how long a service may take to answer. One that systemd or zino up starts
+// for the question needs more than a moment on a busy host.
+const timeout = 3 * time.Second
+
 // Ask requests the state of a service with ping and stats, which reach the service on
 // its own socket or through the daemon.
 func (r Report) Ask(ctx context.Context, ping func(context.Context) (proto.Pong, error), stats func(context.Context) (proto.Stats, error)) Report {
-	ctx, cancel := context.WithTimeout(ctx, connect.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	pong, err := ping(ctx)
 	if err != nil {
@@ -189,7 +193,7 @@ func (r Report) fail(ctx context.Context, err error) Report {
 	case errors.Is(err, rpc.ErrConnect):
 		r.State = "down"
 	case ctx.Err() != nil:
-		r.State, r.Problems = "silent", append(r.Problems, "no answer within "+connect.Timeout.String())
+		r.State, r.Problems = "silent", append(r.Problems, "no answer within "+timeout.String())
 	default:
 		r.State, r.Problems = "silent", append(r.Problems, err.Error())
 	}
