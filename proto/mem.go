@@ -105,7 +105,9 @@ type HardMemories struct {
 type HardMemory struct {
 	// Messages are the messages as stored.
 	Messages Raw `json:"messages"`
-	// Score is the relevance, above 0 and below 1, rounded to 4 digits.
+	// Score is the part of the query that the memory covers, words weighed by their
+	// rarity; 1 would be every word, many times. It is rounded to 4 digits. Scores
+	// of different queries do not compare.
 	Score float64 `json:"score"`
 	// ID is the memory's id.
 	ID *int `json:"id,omitzero"`
@@ -122,6 +124,8 @@ type WordShare struct {
 	Word string `json:"word"`
 	// Share is its part of the score. The shares add up to the score.
 	Share float64 `json:"share"`
+	// As is the word stem that was found instead, if no memory has that of the word.
+	As string `json:"as,omitzero"`
 }
 
 // StoreHard is a memory to store.

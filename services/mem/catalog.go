@@ -291,29 +291,26 @@ func (c *catalog) search(q store.Query) (hits []hit) {
 	return hits
 }
 
-// rounded rounds a score to a multiple of step. Only an exact 1 becomes 1, and no
-// score becomes 0.
+// rounded rounds a score to a multiple of step, above 0 and below 1.
 func rounded(score float64) float64 {
-	steps := math.Round(score / step)
-	if score < 1 {
-		steps = min(steps, 1/step-1)
-	}
-	return max(steps, 1) / (1 / step)
+	return min(max(math.Round(score/step), 1), 1/step-1) / (1 / step)
 }
 
-// shares rounds the words' shares of a score such that their sum is the score.
+// shares rounds the words' shares of a score such that their sum is the score, and
+// leaves out those that become 0.
 func shares(list []index.Explanation, score float64) []store.Share {
 	sum := 0.0
 	for _, e := range list {
 		sum += e.Weight
 	}
-	words := make([]store.Share, len(list))
+	var words []store.Share
 	exact, sofar := 0.0, 0.0
-	for i, e := range list {
+	for _, e := range list {
 		exact += e.Weight / sum * score / step
-		until := math.Round(exact)
-		words[i] = store.Share{Word: e.Word, Share: (until - sofar) / (1 / step)}
-		sofar = until
+		if until := math.Round(exact); until > sofar {
+			words = append(words, store.Share{Word: e.Word, Share: (until - sofar) / (1 / step), As: e.As})
+			sofar = until
+		}
 	}
 	return words
 }

@@ -31,7 +31,7 @@ func (s *Service) searchHard(ctx context.Context, req proto.SearchHard) (proto.H
 	for _, r := range found {
 		h := proto.HardMemory{Messages: r.Messages, Score: r.Score, ID: &r.ID, Tag: r.Tag}
 		for _, w := range r.Words {
-			h.Words = append(h.Words, proto.WordShare{Word: w.Word, Share: w.Share})
+			h.Words = append(h.Words, proto.WordShare{Word: w.Word, Share: w.Share, As: w.As})
 		}
 		rep.Results = append(rep.Results, h)
 	}

@@ -25,7 +25,7 @@ func TestChangesOnTheWire(t *testing.T) {
 	m.want(`{"type":"update_hard","id":0}`, ok)
 	m.want(`{"type":"search_hard","query":"out kitchen"}`, replyOf())
 	m.want(`{"type":"search_hard","query":"cellar","tag":"cellar","channel_id":"#home","since":"2020-01-01","min_score":0.5,"explain":true}`,
-		replyOf(`{"messages":[`+msg("flour is bought")+`],"score":0.534,"id":0,"tag":"cellar","words":[{"word":"cellar","share":0.534}]}`))
+		replyOf(`{"messages":[`+msg("flour is bought")+`],"score":0.6776,"id":0,"tag":"cellar","words":[{"word":"cellar","share":0.6776}]}`))
 	m.wantError(`{"type":"update_hard","id":1,"messages":[`+msg("flour is bought")+`],"tag":"cellar"}`, "invalid", "memory 0 says the same")
 	m.want(`{"type":"delete_hard","id":0}`, ok)
 	for _, request := range []string{`{"type":"get_hard","id":0}`, `{"type":"delete_hard","id":0}`, `{"type":"update_hard","id":0,"tag":"x"}`, `{"type":"get_hard","id":7}`, `{"type":"get_hard","id":-1}`} {

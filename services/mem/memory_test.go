@@ -39,11 +39,11 @@ func TestStoreAndSearch(t *testing.T) {
 	m.want(search("anything"), replyOf())
 	tea, bread := msg("likes green tea"), `{"role":"user","content":"<b>bread</b>","x":1}`
 	m.want(keep("", tea), stored(0))
-	m.want(search("likes green tea"), replyOf(result(0, "", "1", tea)))
-	m.want(search("GREEN"), replyOf(result(0, "", "0.5774", tea)))
+	m.want(search("likes green tea"), replyOf(result(0, "", "0.6897", tea)))
+	m.want(search("GREEN"), replyOf(result(0, "", "0.6897", tea)))
 	m.want(keep("kitchen", bread, tea), stored(1))
 	m.want(keep("", msg("c")), stored(2))
-	m.want(search("kitchen"), replyOf(result(1, "kitchen", "0.3892", bread, tea)))
+	m.want(search("kitchen"), replyOf(result(1, "kitchen", "0.6197", bread, tea)))
 	for _, blank := range []string{"", "  \t", "?!", "nothing of that"} {
 		m.want(search(blank), replyOf())
 	}
@@ -167,7 +167,7 @@ func TestForeignMemories(t *testing.T) {
 
 	// A person repairs the file by hand, then removes it.
 	m.write(hardFile, `[{"messages":[{"role":"user","content":"pear"}]}]`)
-	m.want(search("pear apple"), replyOf(result(0, "", "0.5085", msg("pear"))))
+	m.want(search("pear apple"), replyOf(result(0, "", "0.1185", msg("pear"))))
 	if p := m.problems(); len(p) != 0 {
 		t.Errorf("problems %q", p)
 	}
@@ -243,7 +243,7 @@ func TestScoreOnTheWire(t *testing.T) {
 	if err := json.Unmarshal([]byte(m.ask(search("alpha"))), &rep); err != nil || len(rep.Results) != 1 {
 		t.Fatal(rep, err)
 	}
-	if got, want := rep.Results[0].Score, math.Round(1/math.Sqrt(6)*1e4)/1e4; got != want {
+	if got, want := rep.Results[0].Score, math.Round(2/2.9*1e4)/1e4; got != want {
 		t.Errorf("score %v, want %v", got, want)
 	}
 }

@@ -32,7 +32,7 @@ const (
 )
 
 // snapshotMagic begins every snapshot of this version.
-const snapshotMagic = "zino hard memories 1\n"
+const snapshotMagic = "zino hard memories 2\n"
 
 // restore returns the catalog from the snapshot, or an empty one if the snapshot
 // does not match the file in p.

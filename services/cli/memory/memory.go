@@ -121,9 +121,14 @@ func newSearch(env *command.Env) *cobra.Command {
 	var k int
 	cmd := &cobra.Command{
 		Use: "search WORDS...", Short: "find memories by their words", Annotations: command.PrintsJSON,
-		Long: `Find the memories nearest to some words, best first. The score is from 0 to 1;
-with --explain the words that made it are shown, those with the largest share
-first. The exit status is 1 if nothing is found, as with grep.`,
+		Long: `Find the memories nearest to some words, best first. The score is the part of the
+query that the memory covers, words weighed by their rarity; 1 would be every word,
+many times. A right answer often has 0.3 to 0.7. Scores of different searches do
+not compare.
+
+With --explain the words that made the score are shown, those with the largest
+share first, and in brackets the word stem that was found in place of one that no
+memory has. The exit status is 1 if nothing is found, as with grep.`,
 		Example: "  zino memory search where is the spare key -k 3 --min-score 0.2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Query, req.TopK = strings.Join(args, " "), &k
@@ -177,7 +182,11 @@ func searchRows(results []proto.HardMemory, explain bool) [][]string {
 		if explain {
 			var shares []string
 			for _, w := range m.Words {
-				shares = append(shares, fmt.Sprintf("%s %.2f", w.Word, w.Share))
+				word := w.Word
+				if w.As != "" {
+					word += " (" + w.As + ")"
+				}
+				shares = append(shares, fmt.Sprintf("%s %.2f", word, w.Share))
 			}
 			row = append(row, render.Dash(strings.Join(shares, ", ")))
 		}

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// The constants of the formula. They were tuned together, see the package comment.
+// The constants of the formula. They were tuned together.
 const (
 	k1 = 0.9
 	b  = 0.4
@@ -18,8 +18,19 @@ const (
 	stemShare      = 0.8 // of the stem in the part of a plain word
 	formShare      = 0.2 // of the form
 	functionWeight = 0.2 // of a function word
-	prefixMin      = 4   // letters of such a prefix
+	prefixMin      = 4   // letters of a prefix that stands in for a stem
 )
+
+// formula is what a test changes to compare an index with another implementation of
+// BM25.
+type formula struct {
+	k1, b   float64
+	first   int // number of words that count twice
+	idf     func(n, df int) float64
+	literal bool // words are not stemmed, have no forms and weigh 1
+}
+
+var standard = formula{k1: k1, b: b, first: FirstWords, idf: IDF}
 
 // QueryWord is one of the distinct words of a query.
 type QueryWord struct {
@@ -27,13 +38,15 @@ type QueryWord struct {
 	Stem   string  // the term of the word
 	Form   string  // the term of its form; "" if the word is not plain
 	Weight float64 // 1, or less for a function word
+
+	folded string
 }
 
 // ParseQuery returns the distinct words of a query in the order of their first
 // occurrence.
 func ParseQuery(text string) []QueryWord {
 	var query []QueryWord
-	var all, distinct []string
+	var all []string
 	seen := map[string]bool{}
 	Split(text, func(w Word) {
 		folded := string(w.Folded)
@@ -42,16 +55,15 @@ func ParseQuery(text string) []QueryWord {
 			return
 		}
 		seen[folded] = true
-		distinct = append(distinct, folded)
-		q := QueryWord{Text: text[w.From:w.To], Stem: w.Stem(), Weight: 1}
+		q := QueryWord{Text: text[w.From:w.To], Stem: w.Stem(), Weight: 1, folded: folded}
 		if w.Plain {
 			q.Form = "=" + folded
 		}
 		query = append(query, q)
 	})
 	list, functions := functionList(all), 0
-	for i, w := range distinct {
-		if functionWords()[w]&list != 0 {
+	for i, w := range query {
+		if functionWords()[w.folded]&list != 0 {
 			query[i].Weight = functionWeight
 			functions++
 		}

@@ -1,29 +1,31 @@
-// Package index ranks texts by the words of a query: an exact TF-IDF index in which
-// adding or deleting a document takes time in proportion to its own words.
+// Package index ranks texts by the words of a query: an exact index in which adding or
+// deleting a document takes time in proportion to its own words.
 //
-// The score of a document is the cosine of its vector and the query's. The weight
-// of a term that occurs tf times in a text is
+// The formula is BM25 with four additions, each measured on questions and memories of
+// assistants: function words weigh less, the form of an English word counts beside its
+// stem, the first words of a document count twice, and a prefix stands in for a stem
+// that no document has. With N documents, df of which have term t, which occurs tf
+// times in document d of length L, whose mean is avg:
 //
-//	(1 + ln tf) · (ln((1+N)/(1+df)) + 1)
+//	idf(t)    = ln(1 + (N-df+0.5)/(df+0.5))
+//	sat(t,d)  = tf / (tf + k1·(1 - b + b·L/avg))
+//	part(w,d) = q(w) · (0.8·p(w)·idf(stem)·sat(stem,d) + 0.2·idf(form)·sat(form,d))
+//	score(d)  = Σ part(w,d) / Σ full(w)
 //
-// where N is the number of documents and df the number of those that contain the
-// term. Every term counts, a rare one more, and a term that occurs everywhere does
-// not dominate. Words that occur only in the query make its vector longer: a score
-// is 1 only if both vectors have the same direction.
+// The sums go over the words w of the query. q is their weight, p is 1, or 0.8 for a
+// prefix that stands in. Words that are not plain English letters have no form: their
+// part is q·idf·sat. full is the part with every sat 1 and the stem itself.
 //
-// Scores are exact, although adding or deleting a document changes N and df and so
-// the weights of all other documents. The second factor, the idf, is 1 + ln(1+N),
-// which is the same for all terms, less ln(1+df), which changes slowly for the terms
-// of many documents. The cached length of a document is a polynomial in the first
-// part (see norm), and is refreshed when the second part of one of its terms has
-// changed by more than drift. The cached lengths give bounds of the scores, which
-// select candidates; the scores of the best candidates are computed from exact
-// weights.
+// A score is the part of the query that the document covers, words weighed by their
+// rarity; 1 would be every word, many times. Scores are above 0 and below 1. An
+// identical short text has about 0.7.
 //
-// The nested module in oracle/ (make oracle) compares the scores with those of
-// github.com/james-bowman/nlp. That package is not used here because its pipeline
-// must be fitted again for every added document, its weight of a single document is
-// NaN, and it is 20 times the size of this one.
+// A document keeps its words with their counts and its length, a term the documents
+// that contain it. Nothing that depends on other documents is kept, so nothing has to be
+// refreshed when one is added or deleted.
+//
+// The nested module in oracle/ (make oracle) compares the ranking with that of plain
+// TF-IDF by github.com/james-bowman/nlp, which is no dependency of Zino.
 package index
 
 import (
@@ -35,24 +37,35 @@ import (
 // Index is a set of documents with ids. Put and Delete must not run concurrently
 // with any other method; methods that only read may run concurrently.
 type Index struct {
+	formula formula
 	numbers map[string]uint32 // terms to their numbers
 	terms   []term            // by number
 	free    []uint32          // numbers of deleted terms, for new ones
-	docs    [][]posting       // by id: the terms, sorted by number; nil if there is no document
-	norms   []norm            // by id
+	stems   map[int]int       // number of terms that are not forms, by their length in bytes
+	docs    [][]posting       // by id: the words, sorted by number; nil if there is no document
+	lengths []uint32          // by id
 	live    int               // number of documents, the N of the formula
+	total   int               // sum of the lengths
 	large   map[docTerm]int   // counts that do not fit into a posting
 
-	cache wordCache
 	split splitter
-	found []uint32  // scratch of Put: the numbers of the text's terms
+	found []uint32  // scratch of Put: the numbers of the text's words
+	name  []byte    // scratch of word
 	pool  sync.Pool // of *scratch
 }
 
 // New returns an index without documents.
-func New() *Index {
-	x := &Index{numbers: map[string]uint32{}, cache: wordCache{}}
-	x.split.emit = func(w Word) { x.found = append(x.found, x.term(w)) }
+func New() *Index { return newIndex(standard) }
+
+func newIndex(f formula) *Index {
+	x := &Index{formula: f, numbers: map[string]uint32{}, stems: map[int]int{}}
+	x.split.emit = func(w Word) {
+		n, twice := x.word(w), len(x.found) < 2*f.first
+		x.found = append(x.found, n)
+		if twice {
+			x.found = append(x.found, n)
+		}
+	}
 	x.pool.New = func() any { return new(scratch) }
 	return x
 }
@@ -72,15 +85,27 @@ func (x *Index) Put(id int, text string) {
 	x.split.split(text)
 	if missing := id + 1 - len(x.docs); missing > 0 {
 		x.docs = append(x.docs, make([][]posting, missing)...)
-		x.norms = append(x.norms, make([]norm, missing)...)
+		x.lengths = append(x.lengths, make([]uint32, missing)...)
 	}
-	x.docs[id] = x.document(uint32(id), x.found)
+	x.docs[id], x.lengths[id] = x.document(uint32(id), x.found), uint32(len(x.found))
 	x.live++
+	x.total += len(x.found)
 	for _, p := range x.docs[id] {
-		x.terms[p.key()].insert(posting(id)<<countBits | p.count())
-		x.moved(p.key())
+		x.link(uint32(id), p)
 	}
-	x.norms[id] = x.norm(uint32(id))
+}
+
+// link adds a word of a document to the lists of its form and its stem.
+func (x *Index) link(id uint32, p posting) {
+	n, count := p.key(), x.count(id, p.key(), p)
+	x.terms[n].insert(posting(id)<<countBits|p.count(), count)
+	if stem := x.terms[n].stem; stem != n {
+		t := &x.terms[stem]
+		if at, there := t.find(id); there { // with another form
+			count += x.count(id, stem, t.postings[at])
+		}
+		t.insert(posting(id)<<countBits|x.keepCount(id, stem, count), count)
+	}
 }
 
 // Delete removes a document and reports whether it existed.
@@ -88,18 +113,34 @@ func (x *Index) Delete(id int) bool {
 	if id < 0 || id >= len(x.docs) || x.docs[id] == nil {
 		return false
 	}
-	doc := x.docs[id]
-	x.docs[id], x.norms[id] = nil, norm{}
-	x.live--
-	for _, p := range doc {
-		x.terms[p.key()].remove(uint32(id))
-		x.forgetCount(uint32(id), p)
-		x.moved(p.key())
+	for _, p := range x.docs[id] {
+		stem := x.terms[p.key()].stem
+		x.unlink(uint32(id), p.key())
+		x.unlink(uint32(id), stem)
 	}
+	x.total -= int(x.lengths[id])
+	x.docs[id], x.lengths[id] = nil, 0
+	x.live--
 	return true
 }
 
-// document sorts the numbers of a text's terms and returns them with their counts,
+// unlink removes a document from the list of a term, if it is there, and a term without
+// documents from the index.
+func (x *Index) unlink(id, number uint32) {
+	t := &x.terms[number]
+	at, there := t.find(id)
+	if !there {
+		return // the form of a word that has none, or another form of the same stem
+	}
+	if t.postings[at].count() == countMax {
+		delete(x.large, docTerm{id, number})
+	}
+	if t.remove(at); len(t.postings) == 0 {
+		x.forget(number)
+	}
+}
+
+// document sorts the numbers of a text's words and returns them with their counts,
 // never nil.
 func (x *Index) document(id uint32, numbers []uint32) []posting {
 	slices.Sort(numbers)

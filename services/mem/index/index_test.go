@@ -55,29 +55,53 @@ func TestSearchOrder(t *testing.T) {
 	}
 }
 
+// TestScores compares scores with the formula written out.
 func TestScores(t *testing.T) {
+	ln := math.Log
+	sat := func(tf, length, average float64) float64 { return tf / (tf + 0.9*(0.6+0.4*length/average)) }
+	one, two := ln(1+0.5/1.5), ln(1+1.5/1.5) // the idf of a term in one of one or two documents
 	for what, c := range map[string]struct {
 		texts []string
 		query string
 		want  float64 // of the best
 	}{
-		"the same text":     {[]string{"the cat sat"}, "The cat sat", 1},
-		"the same words":    {[]string{"the cat sat"}, "sat the cat", 1},
-		"in proportion":     {[]string{"cat dog"}, "cat cat dog dog", 1},
-		"a word more":       {[]string{"cat"}, "cat dog", 1 / math.Sqrt(1+math.Pow(math.Log(2)+1, 2))},
-		"a word less":       {[]string{"cat dog"}, "cat", 1 / math.Sqrt2},
-		"another count":     {[]string{"cat dog"}, "cat cat dog", (2 + math.Ln2) / math.Sqrt2 / math.Sqrt(1+math.Pow(1+math.Ln2, 2))},
-		"among others":      {[]string{"cat dog", "dog", "dog"}, "cat dog", 1},
-		"nearly the same":   {[]string{strings.Repeat("x ", 1e5) + "y"}, strings.Repeat("x ", 1e5+1) + "y", 1 - grain},
-		"rarity of a word":  {[]string{"cat dog", "dog"}, "cat", (math.Log(1.5) + 1) / math.Hypot(math.Log(1.5)+1, 1)},
-		"sublinear in text": {[]string{"cat cat cat dog"}, "cat", (1 + math.Log(3)) / math.Hypot(1+math.Log(3), 1)},
-		"other words":       {[]string{"cat dog"}, "cat cat owl", (1 + math.Ln2) / math.Sqrt2 / math.Hypot(1+math.Ln2, 1+math.Ln2)},
-		"a large count":     {[]string{strings.Repeat("cat ", 5000) + "dog"}, "dog", 1 / math.Hypot(1+math.Log(5000), 1)},
+		"the same text":      {[]string{"red cat sat"}, "Red cat sat", sat(2, 6, 6)},
+		"a word more":        {[]string{"cat"}, "cat dog", one * sat(2, 2, 2) / (one + ln(4))},
+		"an unknown number":  {[]string{"cat"}, "cat 77", one * sat(2, 2, 2) / (one + ln(4))},
+		"another document":   {[]string{"cat", "dog dog"}, "cat", sat(2, 2, 3)},
+		"without words":      {[]string{"cat", "?!"}, "cat", sat(2, 2, 1)},
+		"a function word":    {[]string{"the cat", "dog"}, "the cat", 1.2 * sat(2, 4, 3) / 1.2},
+		"only the function":  {[]string{"the cat", "dog"}, "the dog", 1 * sat(2, 2, 3) / 1.2},
+		"the eleventh word":  {[]string{"0 1 2 3 4 5 6 7 8 9 10"}, "10", sat(1, 21, 21)},
+		"the tenth word":     {[]string{"0 1 2 3 4 5 6 7 8 9 10"}, "9", sat(2, 21, 21)},
+		"another form":       {[]string{"cats", "dog"}, "cat", 0.8 * two * sat(2, 2, 2) / (0.8*two + 0.2*ln(6))},
+		"two forms":          {[]string{"cats cat", "dog"}, "cat", 0.8*sat(4, 4, 3) + 0.2*sat(2, 4, 3)},
+		"two words, a stem":  {[]string{"cats", "dog"}, "cat cats", (1.6*two + 0.2*two) * sat(2, 2, 2) / (1.8*two + 0.2*ln(6))},
+		"no form":            {[]string{"x86 4k", "dog"}, "x86", sat(2, 4, 3)},
+		"a prefix":           {[]string{"photo", "dog"}, "photograph", 0.64 * two * sat(2, 2, 2) / ln(6)},
+		"a prefix of five":   {[]string{"photo", "phot"}, "photograph", 0.64 * two * sat(2, 2, 2) / ln(6)},
+		"a large count":      {[]string{strings.Repeat("cat ", 5000) + "dog"}, "cat", sat(5010, 5011, 5011)},
+		"forms, large count": {[]string{strings.Repeat("cat cats ", 60) + "dog"}, "cat", 0.8*sat(130, 131, 131) + 0.2*sat(65, 131, 131)},
 	} {
 		hits := indexOf(c.texts...).Search(Query{Text: c.query, K: 1})
-		if len(hits) != 1 || math.Abs(hits[0].Score-c.want) > 1e-12 || c.want < 1 && hits[0].Score == 1 {
+		if len(hits) != 1 || math.Abs(hits[0].Score-c.want) > 1e-12 {
 			t.Errorf("%s: %v, want %v", what, hits, c.want)
 		}
+	}
+}
+
+// TestPrefixLimits checks which words no prefix stands in for.
+func TestPrefixLimits(t *testing.T) {
+	x := indexOf("pho", "phot4", "abcd", "東京")
+	for _, query := range []string{"phone", "phot", "phot4x", "abcé5", "=abcd5", "abc"} {
+		if hits := x.Search(Query{Text: query, K: 1}); len(hits) > 0 {
+			t.Errorf("%q: found %v", query, hits)
+		}
+	}
+	long := strings.Repeat("a", 1<<20)
+	x.Put(4, long)
+	if got := ids(x.Search(Query{Text: long + "a abcdxx", K: 9})); got != "4 2" {
+		t.Errorf("found %s", got)
 	}
 }
 
@@ -92,9 +116,9 @@ func TestQueryLimits(t *testing.T) {
 		{Query{Text: "fox", K: 0}, ""},
 		{Query{Text: "fox", K: -1}, ""},
 		{Query{Text: "fox", K: math.MaxInt}, "1 0 2"},
-		{Query{Text: "fox", K: 10, MinScore: 0.5}, "1 0"},
-		{Query{Text: "fox", K: 10, MinScore: 1}, "1"},
-		{Query{Text: "fox", K: 10, MinScore: 1.1}, ""},
+		{Query{Text: "fox", K: 10, MinScore: 0.68}, "1 0"},
+		{Query{Text: "fox", K: 10, MinScore: 0.7}, "1"},
+		{Query{Text: "fox", K: 10, MinScore: 1}, ""},
 		{Query{Text: "fox", K: 10, MinScore: -3}, "1 0 2"},
 		{Query{Text: "fox", K: 10, MinScore: math.NaN()}, ""},
 		{Query{Text: "fox", K: 1, Match: func(id int) bool { return id != 1 }}, "0"},
@@ -169,7 +193,7 @@ func TestChurn(t *testing.T) {
 			x.Delete(id)
 		}
 	}
-	if len(x.terms) > 21 || len(x.numbers) > 21 || len(x.large) > 10 || len(x.docs) != 10 {
+	if len(x.terms) > 21 || len(x.numbers) > 21 || len(x.large) > 10 || len(x.stems) > 3 || len(x.docs) != 10 {
 		t.Errorf("%d term slots, %d terms, %d large counts, %d ids", len(x.terms), len(x.numbers), len(x.large), len(x.docs))
 	}
 	for id := 10; id < 1000; id++ {
@@ -183,28 +207,6 @@ func TestChurn(t *testing.T) {
 	}
 	if hits := x.Search(Query{Text: "fox4993 fox4994 fox4995 fox4996 often", K: 20}); len(hits) != x.Len() {
 		t.Errorf("%d documents, found %v", x.Len(), hits)
-	}
-}
-
-// TestManyWords indexes more words than the word cache holds; a full cache is
-// cleared.
-func TestManyWords(t *testing.T) {
-	x := New()
-	const words = cacheMax + 2000
-	for id := range words / 1000 {
-		var b strings.Builder
-		for i := range 1000 {
-			fmt.Fprintf(&b, "w%d ", id*1000+i)
-		}
-		x.Put(id, b.String())
-	}
-	if len(x.cache) == 0 || len(x.cache) > cacheMax {
-		t.Errorf("%d words are cached", len(x.cache))
-	}
-	for id := range words / 1000 {
-		if got := ids(x.Search(Query{Text: fmt.Sprintf("w%d w%d", id*1000, id*1000+999), K: 2})); got != fmt.Sprint(id) {
-			t.Errorf("found %s, want %d", got, id)
-		}
 	}
 }
 

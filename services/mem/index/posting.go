@@ -33,9 +33,10 @@ func (x *Index) keepCount(id, term uint32, count int) posting {
 	return countMax
 }
 
-// forgetCount removes the count of a posting from x.large.
-func (x *Index) forgetCount(id uint32, p posting) {
-	if p.count() == countMax {
-		delete(x.large, docTerm{id, p.key()})
+// count returns the count of a posting, which is that of a term in a document.
+func (x *Index) count(id, term uint32, p posting) int {
+	if p.count() < countMax {
+		return int(p.count())
 	}
+	return x.large[docTerm{id, term}]
 }

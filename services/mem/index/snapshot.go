@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -18,22 +19,40 @@ func (x *Index) Snapshot(w io.Writer, stamp []byte) error {
 	return writeFrame(w, stamp, x.appendDocs(x.appendTerms(nil)))
 }
 
+// appendTerms appends the terms of words; the stems of the forms follow from them.
 func (x *Index) appendTerms(b []byte) []byte {
-	b = binary.AppendUvarint(b, uint64(len(x.numbers)))
-	for _, t := range x.terms {
-		if t.name != "" {
+	names := 0
+	for i := range x.terms {
+		if x.isWord(uint32(i)) {
+			names++
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(names))
+	for i, t := range x.terms {
+		if x.isWord(uint32(i)) {
 			b = appendString(b, t.name)
 		}
 	}
 	return b
 }
 
-// appendDocs appends the documents, with the terms renumbered without gaps.
+// isWord reports whether documents contain the term itself, not only its forms.
+func (x *Index) isWord(number uint32) bool {
+	name := x.terms[number].name
+	return name != "" && (isForm(name) || x.formula.literal || !isPlain(name))
+}
+
+// isPlain reports whether a folded word has only letters a to z.
+func isPlain(word string) bool {
+	return strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") == ""
+}
+
+// appendDocs appends the documents, with the terms of words renumbered without gaps.
 func (x *Index) appendDocs(b []byte) []byte {
 	numbers, next := make([]uint32, len(x.terms)), uint32(0)
-	for i, t := range x.terms {
+	for i := range x.terms {
 		numbers[i] = next
-		if t.name != "" {
+		if x.isWord(uint32(i)) {
 			next++
 		}
 	}
@@ -44,23 +63,16 @@ func (x *Index) appendDocs(b []byte) []byte {
 			continue
 		}
 		b = binary.AppendUvarint(b, 1+uint64(len(doc)))
+		b = binary.AppendUvarint(b, uint64(x.lengths[id]))
 		before := uint32(0)
 		for _, p := range doc {
 			n := numbers[p.key()]
 			b = binary.AppendUvarint(b, uint64(n-before))
-			b = binary.AppendUvarint(b, uint64(x.count(uint32(id), p)))
+			b = binary.AppendUvarint(b, uint64(x.count(uint32(id), p.key(), p)))
 			before = n
 		}
 	}
 	return b
-}
-
-// count returns the count of a posting of a document.
-func (x *Index) count(id uint32, p posting) int {
-	if p.count() < countMax {
-		return int(p.count())
-	}
-	return x.large[docTerm{id, p.key()}]
 }
 
 func appendString(b []byte, s string) []byte {
@@ -74,16 +86,17 @@ func appendString(b []byte, s string) []byte {
 //	version
 //	length of the stamp, the stamp
 //	length of the body, the body:
-//	  number of terms; for each its length and its bytes
+//	  number of terms; for each its length and its bytes: "=" and a plain word, or
+//	  another word
 //	  number of ids; for each 0 if there is no document, else 1 + the number of
-//	  its terms; for each the difference to the number of the previous term, and
-//	  the count
+//	  its terms and its length; for each term the difference to the number of the
+//	  previous one, and the count
 //	CRC-32C of everything above, four bytes, little-endian
 const magic = "zino index\n"
 
-// version must be raised with every change of the format and of Words, whose terms the
-// index contains.
-const version = 1
+// version must be raised with every change of the format and of Split and Stem, whose
+// terms the index contains.
+const version = 2
 
 // stampMax is the maximum length of a stamp in bytes.
 const stampMax = 4096
@@ -198,9 +211,9 @@ func Restore(r io.Reader, stamp []byte) (*Index, error) {
 		return nil, err
 	}
 	x, d := New(), decoder{rest: body}
-	x.restoreTerms(&d)
-	x.restoreDocs(&d)
-	if d.failed || len(d.rest) > 0 || !x.link() {
+	words := x.restoreTerms(&d)
+	x.restoreDocs(&d, words)
+	if d.failed || len(d.rest) > 0 || !x.linkAll() {
 		return nil, damaged("its content is not an index")
 	}
 	return x, nil
@@ -236,72 +249,88 @@ func (d *decoder) string() string {
 	return s
 }
 
-func (x *Index) restoreTerms(d *decoder) {
-	count := d.number(len(d.rest) / 2)
-	x.terms = make([]term, 0, count)
-	for range count {
+// restoreTerms adds the terms of words, in their order, and then their stems.
+func (x *Index) restoreTerms(d *decoder) (words int) {
+	words = d.number(len(d.rest) / 2)
+	for range words {
 		name := d.string()
-		if _, double := x.numbers[name]; double || d.failed {
+		word := strings.TrimPrefix(name, "=")
+		if _, double := x.numbers[name]; double || d.failed || word == "" || isPlain(word) == (word == name) {
 			d.failed = true
-			return
+			return 0
 		}
-		x.numbers[name] = uint32(len(x.terms))
-		x.terms = append(x.terms, term{name: name})
+		x.number(name)
 	}
+	for n := range words {
+		if name := x.terms[n].name; isForm(name) {
+			stem := x.number(Word{Folded: []byte(name[1:]), Plain: true}.Stem())
+			x.terms[n].stem = stem
+		}
+	}
+	return words
 }
 
-func (x *Index) restoreDocs(d *decoder) {
+// restoreDocs adds the documents. Their terms are the first words ones.
+func (x *Index) restoreDocs(d *decoder, words int) {
 	count := d.number(min(len(d.rest), MaxID+1))
-	x.docs, x.norms = make([][]posting, count), make([]norm, count)
+	x.docs, x.lengths = make([][]posting, count), make([]uint32, count)
 	for id := range count {
 		if terms := d.number(len(d.rest)/2 + 1); terms > 0 && !d.failed {
-			x.docs[id] = x.restoreDoc(d, uint32(id), terms-1)
+			x.lengths[id] = uint32(d.number(math.MaxInt32))
+			x.docs[id] = x.restoreDoc(d, uint32(id), terms-1, words)
 			x.live++
+			x.total += int(x.lengths[id])
 		}
 	}
 }
 
-func (x *Index) restoreDoc(d *decoder, id uint32, terms int) []posting {
-	if d.failed = terms > len(x.terms); d.failed {
+// restoreDoc reads a document of some of the words. Its length is the sum of the counts.
+func (x *Index) restoreDoc(d *decoder, id uint32, terms, words int) []posting {
+	if d.failed = d.failed || terms > words; d.failed {
 		return nil
 	}
-	doc, number := make([]posting, 0, terms), 0
+	doc, number, rest := make([]posting, 0, terms), 0, int(x.lengths[id])
 	for i := range terms {
-		step := d.number(len(x.terms) - 1 - number)
-		count := d.number(math.MaxInt32)
+		step := d.number(words - 1 - number)
+		count := d.number(rest)
 		if d.failed || i > 0 && step == 0 || count == 0 {
 			d.failed = true
 			return nil
 		}
 		number += step
+		rest -= count
 		doc = append(doc, posting(number)<<countBits|x.keepCount(id, uint32(number), count))
 	}
+	d.failed = d.failed || rest > 0
 	return doc
 }
 
-// link builds the posting lists and norms from the documents. It returns false if a
-// term is not in use.
-func (x *Index) link() bool {
-	df := make([]int, len(x.terms))
-	for _, doc := range x.docs {
+// linkAll builds the posting lists from the documents, without spare capacity. It
+// returns false if a term is not in use.
+func (x *Index) linkAll() bool {
+	df, last := make([]int, len(x.terms)), make([]int, len(x.terms))
+	count := func(id int, number uint32) {
+		if last[number] != id+1 { // not counted for another form
+			last[number] = id + 1
+			df[number]++
+		}
+	}
+	for id, doc := range x.docs {
 		for _, p := range doc {
-			df[p.key()]++
+			count(id, p.key())
+			count(id, x.terms[p.key()].stem)
 		}
 	}
 	for i, n := range df {
 		if n == 0 {
 			return false
 		}
-		t := &x.terms[i]
-		t.postings, t.log = make([]posting, 0, n), logOf(1+n)
-		t.cached = t.log
+		x.terms[i].postings = make([]posting, 0, n)
 	}
 	for id, doc := range x.docs {
 		for _, p := range doc {
-			t := &x.terms[p.key()]
-			t.postings = append(t.postings, posting(id)<<countBits|p.count())
+			x.link(uint32(id), p)
 		}
-		x.norms[id] = x.norm(uint32(id))
 	}
 	return true
 }

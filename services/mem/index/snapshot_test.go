@@ -50,7 +50,7 @@ func TestSnapshot(t *testing.T) {
 	p.Index = x
 	for range 20 {
 		p.search(t)
-		p.bounds(t)
+		p.consistent(t)
 		for range 10 {
 			p.step()
 		}

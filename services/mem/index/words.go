@@ -16,18 +16,6 @@ func Words(text string) []string {
 	return list
 }
 
-// Tokeniser implements the Tokeniser interface of github.com/james-bowman/nlp with
-// the terms of Words.
-type Tokeniser struct{}
-
-// ForEachIn calls f for every term of text in its order.
-func (Tokeniser) ForEachIn(text string, f func(term string)) {
-	Split(text, func(w Word) { f(w.Stem()) })
-}
-
-// Tokenise returns the terms of text in their order.
-func (Tokeniser) Tokenise(text string) []string { return Words(text) }
-
 // Word is a folded word of a text. Its terms are its stem and, if it is plain, its
 // form: "=" and the folded word.
 type Word struct {

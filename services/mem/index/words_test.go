@@ -49,15 +49,6 @@ func TestWords(t *testing.T) {
 		if strings.Join(got, "|") != want {
 			t.Errorf("%.40q: %.100q, want %.100q", text, got, want)
 		}
-		if !slices.Equal(Tokeniser{}.Tokenise(text), got) {
-			t.Errorf("%.40q: the terms of Tokenise differ", text)
-		}
-		Tokeniser{}.ForEachIn(text, func(term string) {
-			if term != got[0] {
-				t.Errorf("%.40q: the tokeniser gives %q, want %q", text, term, got[0])
-			}
-			got = got[1:]
-		})
 	}
 }
 
@@ -82,7 +73,7 @@ func TestVersion(t *testing.T) {
 		terms = append(terms, Words(text)...)
 	}
 	got := crc32.ChecksumIEEE([]byte(strings.Join(terms, " ")))
-	if want := uint32(0x339c0c4d); version != 1 || got != want {
+	if want := uint32(0x339c0c4d); version != 2 || got != want {
 		t.Errorf("version %d: the checksum of the terms is %#x, want %#x; raise the version and set both here", version, got, want)
 	}
 }

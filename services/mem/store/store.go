@@ -114,7 +114,8 @@ type Query struct {
 // Result is a memory that was found.
 type Result struct {
 	Memory
-	// Score is above 0 to 1, in steps of 0.0001.
+	// Score is the part of the query that the memory covers, words weighed by their
+	// rarity, above 0 and below 1, in steps of 0.0001.
 	Score float64
 	// Words are those of the query that made the score, if they were asked for.
 	Words []Share
@@ -124,8 +125,11 @@ type Result struct {
 type Share struct {
 	// Word is the word of the query.
 	Word string
-	// Share is its part, in steps of 0.0001; the shares sum up to the score.
+	// Share is its part, in steps of 0.0001 and above 0; the shares sum up to the
+	// score.
 	Share float64
+	// As is the word stem that stands in for that of the word, if one does.
+	As string
 }
 
 // Errors of every engine.
