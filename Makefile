@@ -28,7 +28,7 @@ test: need ## get what is needed and run all tests
 cover: need ## run all tests with coverage, the binaries' included: one line per package
 	@.ci/cover
 
-oracle: ## compare the memory index with nlp, where its modules can be downloaded
+oracle: ## compare the memory index with the TF-IDF of nlp, where its modules can be downloaded
 	@cd services/mem/index/oracle && { go mod download || \
 		{ echo 'oracle: these modules cannot be downloaded here; nothing was compared' >&2; exit 1; }; } && \
 		go test -count=1 -v ./...

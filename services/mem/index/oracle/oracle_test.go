@@ -1,12 +1,14 @@
-// Package oracle compares the index with the TF-IDF vectors of
-// github.com/james-bowman/nlp: `make oracle`.
+// Package oracle ranks the texts of the index's quality test with the TF-IDF pipeline of
+// github.com/james-bowman/nlp, the formula of the specification: `make oracle`.
 package oracle
 
 import (
-	"fmt"
+	"cmp"
+	"encoding/json"
+	"maps"
 	"math"
-	"math/rand/v2"
-	"strings"
+	"os"
+	"slices"
 	"testing"
 
 	"github.com/james-bowman/nlp"
@@ -14,107 +16,150 @@ import (
 	"zino/services/mem/index"
 )
 
-var _ nlp.Tokeniser = index.Tokeniser{}
+// tokeniser splits texts as the index does.
+type tokeniser struct{}
 
-// TestOracle compares the scores of all documents with the cosines that the
-// pipeline of nlp computes when it is fitted to the same documents. No word occurs
-// twice in a text: nlp weighs a count itself, the index its logarithm plus 1,
-// and the two agree on counts of 1 only.
-func TestOracle(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 7))
-	x := index.New()
-	var texts []string
-	compared := 0
-	for _, adds := range []int{1, 1, 3, 40, 400, 800, 1200} {
-		for range adds {
-			text := randomText(rng, 1+rng.IntN(14))
-			x.Put(len(texts), text)
-			texts = append(texts, text)
-		}
-		query := randomText(rng, 9) + " unheardof"
-		want := cosines(t, texts, query)
-		for _, h := range x.Search(index.Query{Text: query, K: len(texts)}) {
-			if math.Abs(h.Score-want[h.ID]) > 1e-12 {
-				t.Fatalf("%d documents, %q: document %d has the score %v, want %v", len(texts), query, h.ID, h.Score, want[h.ID])
-			}
-			delete(want, h.ID)
-			compared++
-		}
-		if len(want) > 0 {
-			t.Errorf("%d documents, %q: %d were not found", len(texts), query, len(want))
-		}
-	}
-	t.Logf("%d scores compared over %d documents", compared, len(texts))
-	if compared < 1000 {
-		t.Errorf("only %d scores compared", compared)
+func (tokeniser) ForEachIn(text string, f func(string)) {
+	for _, term := range index.Words(text) {
+		f(term)
 	}
 }
 
-// randomText returns up to n different words; words with low numbers are common.
-func randomText(rng *rand.Rand, n int) string {
-	seen := map[int]bool{}
-	var words []string
-	for range n {
-		w := int(2000 * math.Pow(rng.Float64(), 4))
-		if !seen[w] {
-			seen[w] = true
-			words = append(words, fmt.Sprintf("w%d", w))
+func (tokeniser) Tokenise(text string) []string { return index.Words(text) }
+
+type query struct {
+	Lang, Text string
+	Relevant   map[string]int // grades by memory
+}
+
+// TestOracle prints the quality of both rankings. That of the index must be better.
+func TestOracle(t *testing.T) {
+	var set struct {
+		Memories []struct{ ID, Text string }
+		Queries  []query
+	}
+	b, err := os.ReadFile("../testdata/relevance.json")
+	if err == nil {
+		err = json.Unmarshal(b, &set)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := index.New()
+	var texts []string
+	for id, m := range set.Memories {
+		x.Put(id, m.Text)
+		texts = append(texts, m.Text)
+	}
+	baseline := newPipeline(t, texts)
+
+	figures := map[string][2]figure{} // by language
+	for _, q := range set.Queries {
+		var ours []int
+		for _, h := range x.Search(index.Query{Text: q.Text, K: 10}) {
+			ours = append(ours, h.ID)
+		}
+		for i, found := range [][]int{ours, baseline.search(t, q.Text)} {
+			var grades []int
+			for _, id := range found {
+				grades = append(grades, q.Relevant[set.Memories[id].ID])
+			}
+			for _, lang := range []string{"all", q.Lang} {
+				f := figures[lang]
+				f[i].add(q, grades)
+				figures[lang] = f
+			}
 		}
 	}
-	return strings.Join(words, " ")
+	for _, lang := range slices.Sorted(maps.Keys(figures)) {
+		f := figures[lang]
+		ours, nlps := f[0].mean(), f[1].mean()
+		t.Logf("%s, %.0f queries: nDCG@10 %.3f, recall@10 %.3f; cosine of nlp %.3f, %.3f", lang, f[0].n, ours[0], ours[1], nlps[0], nlps[1])
+		if ours[0] < nlps[0] || ours[1] < nlps[1] {
+			t.Errorf("%s: the index is not as good as TF-IDF with the cosine", lang)
+		}
+	}
+}
+
+// figure sums up the quality of rankings.
+type figure struct{ n, ndcg, recall float64 }
+
+func (f *figure) add(q query, grades []int) {
+	best := slices.SortedFunc(maps.Values(q.Relevant), func(a, b int) int { return b - a })
+	found := 0
+	for _, g := range grades {
+		if g > 0 {
+			found++
+		}
+	}
+	f.n++
+	f.ndcg += gain(grades) / gain(best)
+	f.recall += float64(found) / float64(min(10, len(best)))
+}
+
+func (f figure) mean() [2]float64 { return [2]float64{f.ndcg / f.n, f.recall / f.n} }
+
+func gain(grades []int) (sum float64) {
+	for i, g := range grades[:min(10, len(grades))] {
+		sum += (math.Exp2(float64(g)) - 1) / math.Log2(float64(i+2))
+	}
+	return sum
+}
+
+// pipeline is TF-IDF fitted to some texts: the weight of a term is its count times
+// ln((1+N)/(1+df)).
+type pipeline struct {
+	vectoriser *nlp.CountVectoriser
+	tfidf      *nlp.TfidfTransformer
+	docs       cells
 }
 
 // cells are the nonzero values of a matrix, by row and column.
 type cells map[[2]int]float64
 
-// cosines returns the cosines above 0 of query and each text. The idf of nlp is
-// ln((1+N)/(1+df)), that of the index has 1 more: the sum of nlp's weighted
-// matrix and its count matrix has the weights of the index.
-func cosines(t *testing.T, texts []string, query string) map[int]float64 {
-	t.Helper()
-	vectoriser := nlp.NewCountVectoriser()
-	vectoriser.Tokeniser = index.Tokeniser{}
-	vectoriser.Fit(append(texts, query)...)
-	tfidf := nlp.NewTfidfTransformer()
-	counted, err := vectoriser.Transform(texts...)
+func newPipeline(t *testing.T, texts []string) *pipeline {
+	p := &pipeline{vectoriser: nlp.NewCountVectoriser(), tfidf: nlp.NewTfidfTransformer()}
+	p.vectoriser.Tokeniser = tokeniser{}
+	counts, err := p.vectoriser.FitTransform(texts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tfidf.Fit(counted)
-	weights := func(list ...string) cells {
-		counts, err := vectoriser.Transform(list...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		weighted, err := tfidf.Transform(counts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum := cells{}
-		sum.add(counts)
-		sum.add(weighted)
-		return sum
-	}
-	q, docs := weights(query), weights(texts...)
-
-	dots, squares, length := map[int]float64{}, map[int]float64{}, 0.0
-	for at, v := range docs {
-		if f := q[[2]int{at[0], 0}]; f > 0 {
-			dots[at[1]] += v * f
-		}
-		squares[at[1]] += v * v
-	}
-	for _, v := range q {
-		length += v * v
-	}
-	for doc := range dots {
-		dots[doc] /= math.Sqrt(length * squares[doc])
-	}
-	return dots
+	p.tfidf.Fit(counts)
+	p.docs = p.weights(t, texts...)
+	return p
 }
 
-func (c cells) add(matrix any) {
-	matrix.(interface {
+func (p *pipeline) weights(t *testing.T, texts ...string) cells {
+	counts, err := p.vectoriser.Transform(texts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weighted, err := p.tfidf.Transform(counts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cells{}
+	weighted.(interface {
 		DoNonZero(func(row, column int, value float64))
-	}).DoNonZero(func(row, column int, value float64) { c[[2]int{row, column}] += value })
+	}).DoNonZero(func(row, column int, value float64) { c[[2]int{row, column}] = value })
+	return c
+}
+
+// search returns the ten texts with the largest cosines, of equal ones the last first.
+func (p *pipeline) search(t *testing.T, text string) []int {
+	q := p.weights(t, text)
+	cosines, squares := map[int]float64{}, map[int]float64{}
+	for at, v := range p.docs {
+		squares[at[1]] += v * v
+		if f := q[[2]int{at[0], 0}]; f > 0 {
+			cosines[at[1]] += v * f
+		}
+	}
+	for id := range cosines {
+		cosines[id] /= math.Sqrt(squares[id])
+	}
+	found := slices.SortedFunc(maps.Keys(cosines), func(a, b int) int {
+		return cmp.Or(cmp.Compare(cosines[b], cosines[a]), cmp.Compare(b, a))
+	})
+	return found[:min(10, len(found))]
 }
