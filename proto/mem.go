@@ -142,8 +142,8 @@ type StoreHard struct {
 	// now.
 	Created string `json:"created,omitzero"`
 	// Proposed keeps the memory as a proposal, which a person accepts or rejects.
-	// No search finds it before. An exact duplicate of a proposal returns the first
-	// one's id.
+	// No search finds it before. An exact duplicate of a proposal, or of a stored
+	// memory if it replaces none, returns the first one's id.
 	Proposed bool `json:"proposed,omitzero"`
 	// Replaces is the id of a memory that this one replaces, of a proposal as soon
 	// as it is accepted: searches do not find the old one any more. If it was

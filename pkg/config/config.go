@@ -151,6 +151,7 @@ type Mem struct {
 	DataDir     string `toml:"data_dir"`
 	SessionsDir string `toml:"sessions_dir"` // empty: sessions below DataDir
 	Durability  string `toml:"durability"`   // "fsync" or "os"
+	Remember    string `toml:"remember"`     // what the tool remember does: "store" or "propose"
 	// SessionIndex keeps an index of the sessions for recall_sessions.
 	SessionIndex bool `toml:"session_index"`
 	// Embed is the model for the vectors of memories, "provider/model"; empty: none.
@@ -222,7 +223,7 @@ func Default() *Config {
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md", SessionTemplate: "SESSION.md"},
 		Exc:             Exc{Socket: "/run/zino/exc.sock", DataDir: "data/exc", OrphanTimeout: "10m", Timeout: 30, SessionTimeout: 120, JobLinger: "15m", JobMaxAge: "24h", JobOutputMax: 64 << 20, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
 		Undo:            Undo{Enabled: true, Files: 20000, FileBytes: 16 << 20, Bytes: 64 << 20, ScanMS: 2000, MaxBytes: 2 << 30, MaxAge: "336h", Exclude: undoExclude},
-		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync", SessionIndex: true},
+		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync", Remember: "store", SessionIndex: true},
 		Ctx: Ctx{
 			Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3,
 			ExamplesTokens: 8000, MemoriesTokens: 8000, HistoryTokens: 32000,

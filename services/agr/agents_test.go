@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/config"
 	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
@@ -134,4 +135,23 @@ func TestReadOnly(t *testing.T) {
 	var offered []struct{ Function struct{ Name string } }
 	zinotest.Must(t, json.Unmarshal(e.rtr.asked()[0].Tools, &offered))
 	zinotest.Equal(t, "offered", fmt.Sprint(offered), "[{{read}} {{job}} {{recall}}]")
+}
+
+// TestPropose checks that remember proposes memories if that is configured, also in a
+// turn that may only read, and side by side with other reads.
+func TestPropose(t *testing.T) {
+	t.Parallel()
+	e := startEnv(t, func(cfg *config.Config) { cfg.Mem.Remember = "propose" }, asks("", native("a", "remember", `{"text":"x","tag":"t"}`)), says("Done.")).withMemory()
+	e.follow(question, `,"read_only":true`).finish()
+	result := toolResults(t, e.rtr.asked()[1])[0]
+	zinotest.Equal(t, "result", result, `{"ok":true,"data":{"proposed":1}}`)
+	kept := e.mem.kept()
+	if len(kept) != 1 || !kept[0].Proposed || kept[0].Tag != "t" || kept[0].SessionID == "" {
+		t.Errorf("stored %+v", kept)
+	}
+	for _, tool := range offered(e.cat.Snapshot(), e.service.kitOf()) {
+		if tool.Name == "remember" && !tool.reads {
+			t.Error("remember does not count as a read")
+		}
+	}
 }

@@ -330,6 +330,11 @@ func (m *memory) register(s *rpc.Server) {
 	rpc.Handle(s, proto.MemStoreHard, func(_ context.Context, req proto.StoreHard) (proto.Stored, error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		if req.Proposed {
+			req.Messages = bytes.Clone(req.Messages)
+			m.stored = append(m.stored, req)
+			return proto.Stored{ID: len(m.stored), Proposed: true}, m.err
+		}
 		i := slices.IndexFunc(m.stored, func(s proto.StoreHard) bool { return bytes.Equal(s.Messages, req.Messages) && s.Tag == req.Tag })
 		if i < 0 {
 			i = len(m.stored)

@@ -33,6 +33,7 @@ type Service struct {
 	limit        int         // inferences of a plain run
 	sessionLimit int         // inferences of a session's turn
 	todo         bool        // offer the tool todo
+	propose      bool        // remember proposes memories
 	loopWarn     int         // equal calls until the model is warned, 0: never
 	loopStop     int         // equal calls until the turn is stopped, 0: never
 	outputBytes  int         // limit for the output of bash in a result of a session
@@ -55,6 +56,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		limit:        cfg.Agr.MaxIterations,
 		sessionLimit: cfg.Agr.SessionIterations,
 		todo:         cfg.Agr.Todo,
+		propose:      cfg.Mem.Remember == "propose",
 		loopWarn:     cfg.Agr.LoopWarn,
 		loopStop:     cfg.Agr.LoopStop,
 		outputBytes:  cfg.Agr.ToolOutputBytes,
@@ -100,7 +102,7 @@ func (s *Service) tools(ctx context.Context, req proto.ToolsRequest) (proto.Tool
 // kitOf returns the kit of a turn that starts now. repl may start and stop while agr
 // runs.
 func (s *Service) kitOf() kit {
-	return kit{todo: s.todo, pages: s.repl.Bound()}
+	return kit{todo: s.todo, propose: s.propose, pages: s.repl.Bound()}
 }
 
 // turn is the state of one request that all of its inferences share.

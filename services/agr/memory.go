@@ -13,9 +13,9 @@ import (
 	"zino/proto"
 )
 
-// remember stores a text as a hard memory, with the role user: later prompts put
-// memories between questions and answers, where a message of the assistant would
-// read as the end of the one before it.
+// remember stores a text as a hard memory, or proposes it, with the role user: later
+// prompts put memories between questions and answers, where a message of the assistant
+// would read as the end of the one before it.
 func (t *turn) remember(f fields) result {
 	content, err := f.text("text")
 	tag, tagErr := f.text("tag")
@@ -25,6 +25,8 @@ func (t *turn) remember(f fields) result {
 	if content = strings.TrimSpace(content); content == "" {
 		return refused("Empty text.")
 	}
+	messages := message.Close(message.Append(nil, proto.RoleUser, content))
+	req := proto.StoreHard{Messages: messages, Tag: strings.TrimSpace(tag), SessionID: t.req.SessionID, Proposed: t.propose}
 	// Ids only grow: the id of a text that mem already has is at most the newest id.
 	// A mem without the method for lists counts as empty.
 	newest := -1
@@ -35,10 +37,17 @@ func (t *turn) remember(f fields) result {
 	if len(list.Items) > 0 {
 		newest = list.Items[0].ID
 	}
-	messages := message.Close(message.Append(nil, proto.RoleUser, content))
-	stored, err := rpc.Call(t.ctx, t.mem, proto.MemStoreHard, proto.StoreHard{Messages: messages, Tag: strings.TrimSpace(tag), SessionID: t.req.SessionID})
-	if err != nil {
+	stored, err := rpc.Call(t.ctx, t.mem, proto.MemStoreHard, req)
+	switch {
+	case err != nil:
 		return failed(err)
+	case stored.Proposed:
+		return result{
+			text: fmt.Sprintf("Proposed as %d: the user decides.", stored.ID),
+			data: success(struct {
+				Proposed int `json:"proposed"`
+			}{stored.ID}),
+		}
 	}
 	if stored.ID <= newest {
 		return result{text: fmt.Sprintf("Known already as memory %d.", stored.ID)}

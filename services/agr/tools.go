@@ -152,11 +152,11 @@ var pageTools = []tool{
 }
 
 // fileTool returns a tool of the catalog.
-func fileTool(file catalog.Tool) tool {
+func fileTool(file catalog.Tool, k kit) tool {
 	t := tool{call: func(t *turn, c *call, f fields) result { return t.use(file, c, f) }}
 	switch file.Builtin {
 	case catalog.Remember: // mem stores an exact duplicate once
-		t.required, t.recover = []string{"text"}, repeat
+		t.required, t.recover, t.reads = []string{"text"}, repeat, k.propose
 	case catalog.Recall, catalog.RecallSessions:
 		t.required, t.recover, t.reads = []string{"query"}, repeat, true
 	default:
@@ -213,6 +213,7 @@ type kit struct {
 	todo     bool // configured
 	pages    bool // repl listens
 	agents   bool // the caller starts sub-agents
+	propose  bool // remember proposes memories: a person decides, so it counts as a read
 	readOnly bool // only what changes nothing
 }
 
@@ -221,7 +222,7 @@ type kit struct {
 // names of the first two.
 func offered(snapshot *catalog.Snapshot, k kit) []tool {
 	if k.readOnly {
-		return readOnly(snapshot)
+		return readOnly(snapshot, k)
 	}
 	list := append(slices.Clone(ownTools), jobTool)
 	if k.todo {
@@ -233,12 +234,12 @@ func offered(snapshot *catalog.Snapshot, k kit) []tool {
 	for _, t := range snapshot.Executors() {
 		shell := slices.Contains([]string{"bash", "sh"}, filepath.Base(t.Executor)) // the tool bash replaces it
 		if validName.MatchString(t.FunctionName()) && !shell {
-			list = append(list, fileTool(t))
+			list = append(list, fileTool(t, k))
 		}
 	}
 	for _, t := range snapshot.Builtins() {
 		if indexOf(list, t.FunctionName()) < 0 {
-			list = append(list, fileTool(t))
+			list = append(list, fileTool(t, k))
 		}
 	}
 	if len(snapshot.Skills) > 0 || k.agents {
@@ -248,11 +249,11 @@ func offered(snapshot *catalog.Snapshot, k kit) []tool {
 }
 
 // readOnly returns the tools of a turn that may not change anything.
-func readOnly(snapshot *catalog.Snapshot) []tool {
+func readOnly(snapshot *catalog.Snapshot, k kit) []tool {
 	list := []tool{ownTools[indexOf(ownTools, readTool)], jobOutputTool}
 	for _, t := range snapshot.Builtins() {
-		if t.Builtin != catalog.Remember && indexOf(list, t.FunctionName()) < 0 {
-			list = append(list, fileTool(t))
+		if (t.Builtin != catalog.Remember || k.propose) && indexOf(list, t.FunctionName()) < 0 {
+			list = append(list, fileTool(t, k))
 		}
 	}
 	return list
@@ -265,7 +266,7 @@ func find(snapshot *catalog.Snapshot, k kit, list []tool, name string) (tool, bo
 		return list[i], true
 	}
 	if file, ok := snapshot.Function(name); ok && !k.readOnly {
-		return fileTool(file), true
+		return fileTool(file, k), true
 	}
 	return tool{}, false
 }

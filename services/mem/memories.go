@@ -322,6 +322,25 @@ func (m *memories) Replace(_ context.Context, old int, v store.Memory) (int, err
 	return m.put(v, &old)
 }
 
+// Find finds a duplicate.
+func (m *memories) Find(_ context.Context, v store.Memory) (id int, err error) {
+	e, err := newEntry(v.Messages, v.Tag)
+	if err != nil {
+		return 0, err
+	}
+	e.replacedBy = v.ReplacedBy
+	print, known := e.fingerprint(), false
+	err = m.reading(func(c *catalog) {
+		var first int32
+		first, known = c.first[print]
+		id = int(first)
+	}, nil)
+	if err == nil && !known {
+		err = store.ErrNotFound
+	}
+	return id, err
+}
+
 func (m *memories) put(v store.Memory, replaces *int) (int, error) {
 	e, err := newEntry(v.Messages, v.Tag)
 	if err != nil {

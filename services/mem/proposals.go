@@ -212,7 +212,7 @@ func (s *Service) shrink(in *inbox) {
 	}
 }
 
-// propose keeps a memory as a proposal.
+// propose keeps a memory as a proposal, unless it is stored already.
 func (s *Service) propose(ctx context.Context, m store.Memory, replaces int) (reply proto.Stored, err error) {
 	e, err := newEntry(m.Messages, m.Tag)
 	if err != nil {
@@ -222,6 +222,8 @@ func (s *Service) propose(ctx context.Context, m store.Memory, replaces int) (re
 		if _, err := s.memories.Get(ctx, replaces); err != nil {
 			return reply, s.hardErrorOf(replaces, err)
 		}
+	} else if reply.ID, err = s.memories.Find(ctx, m); !errors.Is(err, store.ErrNotFound) {
+		return reply, s.hardError(err)
 	}
 	e.channel, e.session, e.created = m.Channel, m.Session, s.now().Unix()
 	if !m.Created.IsZero() {

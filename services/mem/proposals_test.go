@@ -44,6 +44,7 @@ func TestProposals(t *testing.T) {
 	m.want(proposing("the key is with Ada", `,"tag":"house","session_id":"s-1","channel_id":"#home","replaces":0`), proposed(1))
 	m.want(proposing("the key is with Ada", `,"tag":"house","replaces":"0"`), proposed(1))
 	m.want(proposing("password", ""), proposed(2))
+	m.want(proposing("the key hangs behind the clock", `,"tag":"house"`), stored(0))
 	m.want(`{"type":"search_hard","query":"Ada password"}`, replyOf())
 	list := m.ask(listProposals)
 	zinotest.Contains(t, "the list", list, `{"id":1,"messages":[`+msg("the key is with Ada")+`],"tag":"house","channel_id":"#home","session_id":"s-1","created":"2`,

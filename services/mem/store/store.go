@@ -19,6 +19,8 @@ type Store interface {
 	// and tag as a stored memory, is not stored: the first one's id is returned.
 	// m.ID is ignored, and a zero time means now.
 	Put(ctx context.Context, m Memory) (id int, err error)
+	// Find returns the id that Put would return for a duplicate, or ErrNotFound.
+	Find(ctx context.Context, m Memory) (id int, err error)
 	// Replace is Put for a memory that replaces another: searches do not find the old
 	// one any more. If it was replaced before, the memory that replaced it is
 	// replaced. The old one may be ErrNotFound; then nothing is stored.
