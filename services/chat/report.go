@@ -144,7 +144,11 @@ func (c *chat) memory(args string) {
 			}
 			var lines []string
 			for _, m := range list.Items {
-				lines = append(lines, memoryLine(&m.ID, m.Tag, m.Messages))
+				line := memoryLine(&m.ID, m.Tag, m.Messages)
+				if m.ReplacedBy != nil {
+					line += " (replaced)"
+				}
+				lines = append(lines, line)
 			}
 			c.memories(lines)
 		})

@@ -24,13 +24,16 @@ import (
 
 // New returns zino memory.
 func New(env *command.Env) *cobra.Command {
-	return command.Group("memory", "stored memories: add, search, list, edit, export", `Store, find and edit what Zino remembers.
+	return command.Group("memory", "stored memories: add, search, list, edit, export, inbox", `Store, find and edit what Zino remembers.
 
 A memory is a short text. The memories nearest to a message, by their words, are
 sent to the model with it. Each has an id, a number that never changes. The soft
 memory is one text that is part of every system prompt. Memories stay until you
-delete them.`,
-		newAdd(env), newSearch(env), newList(env), newShow(env), newEdit(env), newRemove(env), newExport(env), newImport(env), newSoft(env))
+delete them.
+
+With remember = "propose" in the section [mem] of the configuration, what the model
+wants to remember waits in the inbox until you accept it.`,
+		newAdd(env), newSearch(env), newList(env), newShow(env), newEdit(env), newRemove(env), newExport(env), newImport(env), newInbox(env), newSoft(env))
 }
 
 // withDaemon calls do with the running daemon, which may be the host's, or with one
@@ -40,14 +43,23 @@ func withDaemon(env *command.Env, cmd *cobra.Command, do func(context.Context, *
 }
 
 func newAdd(env *command.Env) *cobra.Command {
-	var tag string
+	var tag, replaces string
 	cmd := &cobra.Command{
 		Use: "add TEXT...", Short: "remember a text", Annotations: command.PrintsJSON,
 		Long: `Remember a text, from the command line or, without words there, from standard
 input, and print the memory's id. What is remembered already, with the same tag,
-is not stored twice: its id is printed.`,
-		Example: "  zino memory add The spare key hangs behind the clock. --tag house",
+is not stored twice: its id is printed. With --replaces an older memory is kept, but
+not found any more; if it was replaced before, what replaced it is replaced.`,
+		Example: "  zino memory add The spare key hangs behind the clock. --tag house\n  zino memory add The spare key is with Ada. --tag house --replaces 7",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			req := proto.StoreHard{Tag: tag}
+			if cmd.Flags().Changed("replaces") {
+				old, err := parseID(cmd, replaces)
+				if err != nil {
+					return err
+				}
+				req.Replaces = &old
+			}
 			content := strings.Join(args, " ")
 			piped := len(args) == 0 && !term.IsTerminal(env.In) || content == "-"
 			if !piped && strings.TrimSpace(content) == "" {
@@ -64,8 +76,11 @@ is not stored twice: its id is printed.`,
 					return command.ErrNotUTF8
 				}
 				env.NoteShared(d)
-				messages := message.Close(message.Append(nil, proto.RoleUser, content))
-				stored, err := connect.Forward(ctx, d, "mem", proto.MemStoreHard, proto.StoreHard{Messages: messages, Tag: tag})
+				req.Messages = message.Close(message.Append(nil, proto.RoleUser, content))
+				stored, err := connect.Forward(ctx, d, "mem", proto.MemStoreHard, req)
+				if err != nil && req.Replaces != nil {
+					err = explain(*req.Replaces, err)
+				}
 				if err != nil {
 					return err
 				}
@@ -78,6 +93,7 @@ is not stored twice: its id is printed.`,
 		},
 	}
 	cmd.Flags().StringVar(&tag, "tag", "", "`TAG` by which it can be found, too")
+	cmd.Flags().StringVar(&replaces, "replaces", "", "the memory with this `ID` is not found any more")
 	return cmd
 }
 
@@ -199,7 +215,7 @@ func newList(env *command.Env) *cobra.Command {
 	var f filter
 	var n int
 	cmd := &cobra.Command{
-		Use: "list", Short: "list memories, the newest first", Long: "List memories, the newest first: their ids, when they were stored, tags, texts.",
+		Use: "list", Short: "list memories, the newest first", Long: "List memories, the newest first: their ids, when they were stored, tags, texts.\nThose that were replaced are marked.",
 		Example: "  zino memory list --tag house -n 20", Args: command.NoArgs, Annotations: command.PrintsJSON,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := command.CheckCount(cmd, "n", n, "memories"); err != nil {
@@ -234,7 +250,7 @@ func list(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Li
 			return done, env.Print(func(w io.Writer) error { return render.JSONList(w, page) })
 		}
 		for _, item := range page {
-			rows = append(rows, []string{strconv.Itoa(item.ID), render.LocalTime(item.Created), render.Dash(item.Tag), render.MessageTexts(item.Messages)})
+			rows = append(rows, []string{strconv.Itoa(item.ID), render.LocalTime(item.Created), render.Dash(item.Tag), replacedBy(item) + render.MessageTexts(item.Messages)})
 		}
 		return done, env.PrintTable(rows)
 	})
@@ -242,6 +258,18 @@ func list(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Li
 		env.Say("No memories.")
 	}
 	return err
+}
+
+// replacedBy marks the text of a memory that was replaced.
+func replacedBy(item proto.HardItem) string {
+	switch by := item.ReplacedBy; {
+	case by == nil:
+		return ""
+	case *by < 0:
+		return "(replaced) "
+	default:
+		return fmt.Sprintf("(replaced by %d) ", *by)
+	}
 }
 
 // pageSize is how many memories are requested at a time.
@@ -311,6 +339,11 @@ func newShow(env *command.Env) *cobra.Command {
 				}
 				if item.SessionID != "" {
 					rows = append(rows, []string{"session", item.SessionID})
+				}
+				if by := item.ReplacedBy; by != nil && *by >= 0 {
+					rows = append(rows, []string{"replaced by", strconv.Itoa(*by)})
+				} else if by != nil {
+					rows = append(rows, []string{"replaced", "yes"})
 				}
 				return env.Print(func(w io.Writer) error {
 					if _, err := fmt.Fprintln(w, render.Columns(rows, 0)); err != nil {

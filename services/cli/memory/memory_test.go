@@ -45,7 +45,7 @@ func FuzzMemoryLine(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		req, err := parseMemory(line)
+		req, _, err := parseMemory(line)
 		if err != nil {
 			return
 		}
@@ -58,7 +58,7 @@ func FuzzMemoryLine(f *testing.F) {
 		if n := strings.Count(out.String(), "\n"); n != 1 || !wire.Valid([]byte(out.String())) {
 			t.Errorf("%q becomes %d lines: %q", line, n, out.String())
 		}
-		again, err := parseMemory(out.String())
+		again, _, err := parseMemory(out.String())
 		if err != nil || render.MessageTexts(again.Messages) != render.MessageTexts(req.Messages) || again.Tag != req.Tag || again.ChannelID != req.ChannelID {
 			t.Errorf("%q becomes %q: %v", line, out.String(), err)
 		}

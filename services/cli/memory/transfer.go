@@ -102,7 +102,7 @@ func newImport(env *command.Env) *cobra.Command {
 where they have one, a tag, a channel_id and a session_id, one a line, from a file
 or from standard input (-). What is remembered already is not stored twice. Invalid
 lines are reported and skipped; the exit status is then 1. The memories get new ids
-and keep their times.`,
+and keep their times; those that were replaced stay replaced.`,
 		Example: "  zino memory import memories.jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -131,6 +131,8 @@ func importAll(ctx context.Context, env *command.Env, d *connect.Daemon, in io.R
 	}
 	r := bufio.NewReaderSize(in, 64<<10)
 	var number, added, known, refused int
+	ids := map[int]int{}        // from those in the file to the new ones
+	replaced := map[int][]int{} // new ids, by the memory in the file that replaced them
 	for err == nil {
 		number++
 		line, readErr := command.Await(ctx, func() (string, error) { return readLine(r, wire.MaxPayload) }, nil)
@@ -139,14 +141,22 @@ func importAll(ctx context.Context, env *command.Env, d *connect.Daemon, in io.R
 			break
 		}
 		var req proto.StoreHard
+		var id, by *int
 		var refusal error
 		blank := strings.TrimSpace(line) == ""
 		if errors.Is(readErr, errLongLine) {
 			refusal = readErr
 		} else if !blank {
-			req, refusal = parseMemory(line)
+			req, id, refusal = parseMemory(line)
 		}
 		if refusal == nil && !blank {
+			if by = req.ReplacedBy; by != nil {
+				newID, stored := ids[*by]
+				if !stored {
+					newID = -1
+				}
+				req.ReplacedBy = &newID
+			}
 			var stored proto.Stored
 			stored, err = connect.Forward(ctx, d, "mem", proto.MemStoreHard, req)
 			switch {
@@ -158,8 +168,20 @@ func importAll(ctx context.Context, env *command.Env, d *connect.Daemon, in io.R
 			case stored.ID > last:
 				last = stored.ID
 				added++
+				if by != nil && *req.ReplacedBy < 0 {
+					replaced[*by] = append(replaced[*by], stored.ID)
+				}
 			default: // the id of an existing memory
 				known++
+			}
+			if id != nil && err == nil && refusal == nil {
+				ids[*id] = stored.ID
+				for _, old := range replaced[*id] {
+					req.Replaces = &old
+					if _, err = connect.Forward(ctx, d, "mem", proto.MemStoreHard, req); err != nil {
+						break
+					}
+				}
 			}
 		}
 		if refusal != nil {
@@ -180,17 +202,24 @@ func importAll(ctx context.Context, env *command.Env, d *connect.Daemon, in io.R
 	return err
 }
 
-// parseMemory decodes a line of an export. It ignores the id, which is that of the
-// exporting store.
-func parseMemory(line string) (req proto.StoreHard, err error) {
+// parseMemory decodes a line of an export. The ids, of the memory and of the one that
+// replaced it, are those of the exporting store.
+func parseMemory(line string) (req proto.StoreHard, id *int, err error) {
 	if err := wire.Decode([]byte(line), &req); err != nil {
-		return req, err
+		return req, nil, err
+	}
+	req.Proposed, req.Replaces = false, nil
+	var item struct {
+		ID *int `json:"id,omitzero"`
+	}
+	if wire.Decode([]byte(line), &item) == nil {
+		id = item.ID
 	}
 	list, err := render.ReadMessages(req.Messages)
 	if err == nil && len(list) == 0 {
 		err = errors.New("messages is empty")
 	}
-	return req, err
+	return req, id, err
 }
 
 var errLongLine = errors.New("it is longer than 16 MiB")
