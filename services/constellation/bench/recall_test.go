@@ -65,7 +65,7 @@ func benchRecall(b *bench) ([]line, error) {
 	}
 	client := &rpc.Client{Service: "mem", Path: c.cfg.Mem.Socket}
 	defer client.Close()
-	recall := func(client *rpc.Client, i int) (int, error) {
+	recall := func(i int) (int, error) {
 		found, err := rpc.Call(context.Background(), client, proto.MemRecallSessions, proto.RecallSessions{Query: queries[i]})
 		if err == nil && found.Pending == 0 && len(found.Results) == 0 {
 			err = fmt.Errorf("%q finds nothing", queries[i])
@@ -74,34 +74,23 @@ func benchRecall(b *bench) ([]line, error) {
 	}
 	began := time.Now()
 	for pending := 1; pending > 0; {
-		if pending, err = recall(client, 0); err != nil {
+		if pending, err = recall(0); err != nil {
 			return nil, err
 		}
 	}
 	built := float64(time.Since(began))
-	p, nc, err := b.launch(c, "mem", "")
-	if err != nil {
-		return nil, err
-	}
-	defer p.stop()
-	defer nc.Close()
-	fresh := &rpc.Client{Service: "mem", Path: p.path}
-	defer fresh.Close()
-	if _, err := recall(fresh, 0); err != nil {
-		return nil, err
-	}
-	before, err := rss(p.pid())
+	before, err := rss(c.pids("mem")[0])
 	if err != nil {
 		return nil, err
 	}
 	took, err := medianTime(len(queries), func(i int) error {
-		_, err := recall(fresh, i)
+		_, err := recall(i)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	after, err := rss(p.pid())
+	after, err := rss(c.pids("mem")[0])
 	return []line{
 		{name: "recall_sessions among 100k messages", measured: took, goals: []goal{atMost(100e6)}, note: "wall time, 1,000 sessions, the index files in the page cache"},
 		{name: "recall_sessions, the index built", measured: built, note: "wall time until no session is pending"},
