@@ -258,7 +258,7 @@ type Proposal struct {
 	SessionID string `json:"session_id,omitzero"`
 	// Created is when it was proposed, in RFC 3339; absent: unknown.
 	Created string `json:"created,omitzero"`
-	// Replaces is the memory that would be replaced, absent if there is none.
+	// Replaces is the memory that would be replaced, absent if it replaces none.
 	Replaces *HardItem `json:"replaces,omitzero"`
 }
 

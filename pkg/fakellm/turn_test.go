@@ -153,7 +153,7 @@ func TestRecordsQuery(t *testing.T) {
 }
 
 // FuzzReply checks that a client gets every reply unchanged on every wire, streamed
-// and whole, whatever the size of its deltas.
+// and whole, with deltas of any size.
 func FuzzReply(f *testing.F) {
 	f.Add("Grüße 🌍", "hm\n", "ä\"", uint8(1), uint16(7), false)
 	f.Add("\u2028<tool_call>\r\n", "", "", uint8(0), uint16(0), true)

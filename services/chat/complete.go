@@ -129,7 +129,7 @@ func matching(word string, values []string) (list []string) {
 	return list
 }
 
-// mentionAt returns the word behind @ at the end of a text, with the @; "": there is none.
+// mentionAt returns the word behind @ at the end of a text, with the @, or "".
 func mentionAt(before string) string {
 	line := before[strings.LastIndexByte(before, '\n')+1:]
 	for at := strings.LastIndexByte(line, '@'); at >= 0; at = strings.LastIndexByte(line[:at], '@') {

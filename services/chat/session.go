@@ -95,7 +95,7 @@ func (c *chat) openSession(s proto.SessionSummary) {
 	}()
 }
 
-// openTurnOf returns the turn that is under way on a session; without an id there is none.
+// openTurnOf returns the turn that is under way on a session; without an id no turn is open.
 func (c *chat) openTurnOf(session string) (open proto.TurnInfo) {
 	list, err := rpc.Call(c.ctx, c.client, proto.DaemonTurns, proto.ListTurns{SessionID: session})
 	if err != nil {

@@ -186,7 +186,7 @@ func (c *chat) cancelTurn() {
 		t.cancel()
 	case t.id != "":
 		req := proto.TurnCancel{SessionID: t.session, Turn: t.id}
-		if c.exit != nil { // nobody waits for the answer in the loop
+		if c.exit != nil { // the loop does not wait for the answer
 			ctx, cancel := context.WithTimeout(context.Background(), cancelLimit)
 			defer cancel()
 			rpc.Call(ctx, c.client, proto.DaemonTurnCancel, req) // the daemon ends it, or nothing can

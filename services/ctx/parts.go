@@ -196,7 +196,7 @@ func (s *Service) fetch(ctx context.Context, channel string) (proto.Raw, error) 
 // newest removes the oldest messages of a history that is over the budget; a history
 // within the budget is not parsed. The rest begins with a user's message if it has
 // any, so that no answer lacks its question. The last question with its answer, or
-// else the last message, is kept whatever its size.
+// else the last message, is kept, of any size.
 func newest(list proto.Raw, b budget) (recent, error) {
 	inner, err := message.Inner(list)
 	if err != nil || b.allows(len(inner)) {

@@ -301,7 +301,7 @@ func (a *subAgent) park(c *turn) {
 	}
 }
 
-// byRequest returns the open turn of a request_id, nil if there is none. session.mu is
+// byRequest returns the open turn of a request_id, or nil. session.mu is
 // locked.
 func (sess *session) byRequest(id string) *turn {
 	i := slices.IndexFunc(sess.turns, func(t *turn) bool { return t.requestID == id })

@@ -95,7 +95,7 @@ func (f *follower) add(p packet) bool {
 	return true
 }
 
-// begin queues a packet without which a follower cannot go on, whatever its size. A limit
+// begin queues a packet without which a follower cannot go on, of any size. A limit
 // would send the follower back to the log again and again.
 func (f *follower) begin(p packet) {
 	f.mu.Lock()

@@ -218,7 +218,7 @@ func (s *Service) awaitJob(session, id string) {
 			return
 		case err == nil && job.State == proto.JobRunning:
 			continue
-		case err == nil && job.Stopped: // whoever stopped it does not wait for it
+		case err == nil && job.Stopped: // the caller that stopped it does not wait for it
 			s.wakes.remove(id, true)
 			return
 		case err == nil:

@@ -17,7 +17,7 @@ const noticesMax = 8
 
 // relay stores the packets of an answer and passes them on: to the followers of the
 // turn, and to the caller of a chat request, unchanged if it asked for events, otherwise
-// as text. A packet with an event is passed on after its append, so that nobody receives
+// as text. A packet with an event is passed on after its append, so that no client receives
 // a packet that could be lost. The packets of an inference share an append, as do those
 // of a batch of tool calls.
 type relay struct {

@@ -136,7 +136,7 @@ func schedule(pid int) error {
 }
 
 // callForbidden makes system calls in ways that do no harm. What the filter
-// denies fails with EPERM whatever its arguments: it prints the first that fails in
+// denies fails with EPERM for all arguments: it prints the first that fails in
 // another way.
 func callForbidden() error {
 	bad := ^uintptr(0)

@@ -294,7 +294,7 @@ type crash struct {
 	name string
 	req  proto.Call
 	file string // that it changes
-	old  string // its content before; empty: there is none
+	old  string // its content before; empty: it did not exist
 	new  string // and after
 	data string // of its result
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // TestRemoveOld: logs of pages that are gone for a week are removed if nothing but the
-// guide is in them, and nobody could miss them.
+// guide is in them, so nothing is lost.
 func TestRemoveOld(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")

@@ -118,7 +118,7 @@ func (s *Service) openGone(name, id string) *pageLog {
 var anyFooter = regexp.MustCompile(`(?m)^> Write code in a fenced ([^ \n]+) block below to execute against this page\.[ \t\r]*$`)
 
 // langOf returns the language of a log, as its last footer in the file's end names it,
-// and the footer; "" if there is none.
+// and the footer; "" if it has no footer.
 func (s *Service) langOf(end []byte) (lang, footer string) {
 	if i := bytes.LastIndex(end, []byte(s.cfg.Footer)); i >= 0 && s.cfg.Footer != usualFooter {
 		return "js", s.cfg.Footer

@@ -85,7 +85,7 @@ func TestHugeLog(t *testing.T) {
 	}
 }
 
-// working reports whether a job is at work.
+// working reports whether a job runs.
 func (l *pageLog) working() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -245,7 +245,7 @@ func (d *Daemon) serve(nc net.Conn) {
 		delete(d.conns, nc)
 		d.mu.Unlock()
 		nc.Close()
-		for { // a request that nobody answers
+		for { // a request that gets no answer
 			select {
 			case <-payloads:
 			case <-hungUp:

@@ -68,7 +68,7 @@ func (r *renderer) indented(source string) []string {
 	return lines
 }
 
-// lexerOf returns the lexer of a language, nil if there is none.
+// lexerOf returns the lexer of a language, or nil.
 func lexerOf(language string) chroma.Lexer {
 	if language == "" {
 		return nil

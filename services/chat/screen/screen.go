@@ -56,7 +56,7 @@ const (
 // in its text when its size changes, but it may wrap the rows above the cursor again, so
 // that they take more rows than were drawn. To count too many would erase finished text;
 // to count too few leaves a row of the region in the scrollback. A row takes at least one
-// row, whatever the terminal does. It counts as more only if the terminal has confirmed
+// row on every terminal. It counts as more only if the terminal has confirmed
 // that it was drawn that wide: a frame that reaches the terminal after the change of the
 // size, but before the signal, is cut at the new width. So each frame whose rows can wrap
 // asks for the cursor's position at the right margin. The answers come in order, and none

@@ -46,7 +46,7 @@ type Log struct {
 	active *Turn       // running, resumed or parked
 	calls  []openCall  // without a result, of all turns and of none
 	says   []Say       // the last ones, delivered or not
-	user   int64       // offset of the last message of the user, -1 if there is none
+	user   int64       // offset of the last message of the user, or -1
 	asked  *Turn       // its turn
 	failed proto.Error // of the last error event
 }
@@ -157,7 +157,7 @@ func Events(list proto.Raw, offsets []int64) iter.Seq2[[]byte, int64] {
 // Turn returns a turn, nil if the log has none with that id.
 func (l *Log) Turn(id string) *Turn { return l.byID[id] }
 
-// Active returns the turn that is running, resumed or parked; nil if there is none.
+// Active returns the turn that is running, resumed or parked, or nil.
 func (l *Log) Active() *Turn { return l.active }
 
 // Open returns the turns that have not ended: the active one, then the queued ones in
@@ -178,7 +178,7 @@ func (l *Log) Open() []*Turn {
 }
 
 // Requested returns the turn that a turn_start or turn_say with that request_id started
-// or queued: an open one, or one of the last 20; nil if there is none.
+// or queued: an open one, one of the last 20, or nil.
 func (l *Log) Requested(requestID string) *Turn {
 	if requestID == "" {
 		return nil

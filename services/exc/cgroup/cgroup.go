@@ -94,7 +94,7 @@ func (t *Tree) NewNamed(name string, l Limits) (*Group, error) {
 	return create(filepath.Join(t.home, name), l, t.enforced)
 }
 
-// Named opens the group of that name. The error is fs.ErrNotExist if there is none.
+// Named opens the group of that name. The error is fs.ErrNotExist if it does not exist.
 func (t *Tree) Named(name string) (*Group, error) { return open(filepath.Join(t.home, name)) }
 
 // create makes the group dir with those limits.

@@ -244,7 +244,7 @@ func (job *Job) load() (ended bool, err error) {
 	return true, nil
 }
 
-// size is the size of a file of the job; 0 if there is none.
+// size is the size of a file of the job; 0 if it does not exist.
 func (job *Job) size(name string) int64 {
 	fi, err := os.Stat(filepath.Join(job.dir, name))
 	if err != nil {

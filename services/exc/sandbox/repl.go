@@ -47,7 +47,7 @@ func isREPL(dir int) bool {
 
 // REPLRefusal is the reason why nothing may be written at path, a path without
 // symbolic links, if top or a directory below it is a REPL directory that path belongs
-// to; empty: there is none.
+// to; empty: it belongs to none.
 func REPLRefusal(path, top string) string {
 	for at := path; at != top && at != "/" && Within(at, top); at = filepath.Dir(at) {
 		name := filepath.Base(at)

@@ -99,7 +99,7 @@ func transfer(to, from *os.File) error {
 	return err
 }
 
-// read returns the content of an image of up to limit bytes; nil if there is none.
+// read returns the content of an image of up to limit bytes, or nil.
 func (o objects) read(sum string, limit int64) ([]byte, error) {
 	f, err := os.Open(o.path(sum))
 	if os.IsNotExist(err) {

@@ -54,7 +54,7 @@ func (s *splitter) emitRun(run []ideogram) {
 	s.emit(Word{Folded: s.pair, From: run[0].from, To: run[len(run)-1].to})
 }
 
-// voiced returns the composed form of r and a mark, or r if there is none.
+// voiced returns the composed form of r and a mark, or r if no such form exists.
 func voiced(r, mark rune) rune {
 	const (
 		katakana   = 'ア' - 'あ'

@@ -13,7 +13,7 @@ import (
 
 // TestTogether lets two agents, over the socket, and a person, in the file, work on one
 // page at the same time. Each block runs once and has its reply, everyone sees the same
-// page, and looking at it disturbs nobody.
+// page, and looking at it changes nothing in it.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	const rounds = 6

@@ -34,7 +34,7 @@ func (t *transition) setAnchor(text []byte, i int) {
 	t.putAnchor(text, i)
 }
 
-// putAnchor makes a place of the text the anchor, whatever it was before.
+// putAnchor makes a place of the text the anchor.
 func (t *transition) putAnchor(text []byte, i int) {
 	t.file.anchor = anchor{bytes.Clone(text[max(0, i-anchorMax):i]), t.view.Offset + int64(i)}
 }

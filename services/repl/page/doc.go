@@ -123,7 +123,7 @@
 //     draft it is the last line that is not blank.
 //   - What stands before [State.Settled] is never changed.
 //   - While the end of the text is a fence that is not closed, a draft, the file is
-//     not touched, except for a job that is at work already or comes from a program;
+//     not touched, except for a job that runs already or comes from a program;
 //     those are written above it.
 //   - The memory of a State is bounded, except for the chunk at work itself.
 package page

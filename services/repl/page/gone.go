@@ -21,7 +21,7 @@ const (
 // waiting is a request that stands in the file and was not accepted when it was first
 // parsed, because the page was gone.
 type waiting struct {
-	since time.Time // zero: there is none
+	since time.Time // zero: no request waits
 	load  int       // State.loads at that time
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// advanceIdle parses the text while no job is at work: a request, text that does not
+// advanceIdle parses the text while no job runs: a request, text that does not
 // run, background. It reports whether there may be more to do.
 func (t *transition) advanceIdle() bool {
 	l := t.layout()

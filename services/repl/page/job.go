@@ -88,7 +88,7 @@ type lateJob struct {
 	sent             time.Time
 }
 
-// shown returns what the service shows below the request while the job is at work.
+// shown returns what the service shows below the request while the job runs.
 func (j *job) shown() string {
 	return j.lead + j.announcement + j.eol + j.background + j.placeholder
 }

@@ -56,7 +56,7 @@ func TestFenceOptions(t *testing.T) {
 	}
 }
 
-// FuzzFenceOptions: whatever stands behind a label, the values are in their ranges and
+// FuzzFenceOptions checks that the values of any options are in their ranges and
 // the faults are a few short lines that can be shown.
 func FuzzFenceOptions(f *testing.F) {
 	for _, s := range append([]string{"timeout=10 max=64 after=reload test", "timeout=1e308 max=-1 after= \x00=\u2028", "title=x {1,3}"}, phrases...) {

@@ -35,7 +35,7 @@ func (t *transition) recover() (at int) {
 	if at < 0 {
 		return -1
 	}
-	l := t.layout() // while a job is at work there is no footer
+	l := t.layout() // while a job runs there is no footer
 	head := l.strip(nil, 0, at)
 	t.text, at = append(slices.Clip(head), l.strip(nil, at, len(t.text))...), len(head)
 	t.setAnchor(t.text, t.behindReplies(at))

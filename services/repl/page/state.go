@@ -112,14 +112,14 @@ type phase int
 
 const (
 	unread    phase = iota // the file was not read yet
-	idle                   // no request is at work; the footer is there, or will be after Quiet
+	idle                   // no request runs; the footer is there, or will be after Quiet
 	requested              // a block is announced in the file, and waits for the next load of the page
 	executing              // the code of the block was given out, once and for all
 	answered               // the result is known and not in the file yet
 	restoring              // inside a transition only: puts back a reply that an older copy of the file lost
 )
 
-// busy reports whether a job is at work.
+// busy reports whether a job runs.
 func (s *State) busy() bool { return s.phase > idle }
 
 // file is what is known of the log file.

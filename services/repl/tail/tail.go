@@ -103,7 +103,7 @@ func (d *Dir) Names(name string) ([]string, error) {
 }
 
 // Create creates a file that must not exist yet, and returns when it is on disk. After
-// an error there is no file.
+// an error the file is nil.
 func (d *Dir) Create(name, text string) error {
 	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -97,7 +97,7 @@ func TestOpenRefusesLimits(t *testing.T) {
 	}
 }
 
-// TestNoPlace: a directory that cannot be made, and a file that is none.
+// TestNoPlace checks a directory that cannot be made, and a path that is not a file.
 func TestNoPlace(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"not a directory": func(dir string) error { return os.WriteFile(dir, nil, 0o600) },

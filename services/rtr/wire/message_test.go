@@ -485,7 +485,7 @@ func TestTextToolsCache(t *testing.T) {
 }
 
 // TestMarkedResults checks that the member ok of a stored tool message says whether
-// the tool failed, whatever its content, and that no provider sees it.
+// the tool failed, with any content, and that no provider sees it.
 func TestMarkedResults(t *testing.T) {
 	const calls = `[{"role":"user","content":"u","ok":1},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"2","type":"function","function":{"name":"f","arguments":"{}"}}]},`
 	raw := calls + `{"role":"tool","tool_call_id":"1","content":"{\"ok\":true}","ok":false},{"role":"tool", "ok":true,"tool_call_id":"2","content":"{\"ok\":false}"}]`

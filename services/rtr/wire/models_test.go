@@ -159,7 +159,7 @@ func TestModelsAsked(t *testing.T) {
 	}
 }
 
-// FuzzLists: whatever a server answers, a list holds only names that can be shown.
+// FuzzLists checks that a list from any answer holds only names that can be shown.
 func FuzzLists(f *testing.F) {
 	for _, body := range []string{`{"data":[{"id":"a"}]}`, `{"models":[{"name":"models/a","inputTokenLimit":1}]}`, `{"data":[{"id":"a\u001b","max_input_tokens":1e400}]}`, `{"error":"x"}`, ``} {
 		f.Add(200, body)
@@ -296,7 +296,7 @@ func TestOllamaServer(t *testing.T) {
 	}
 }
 
-// FuzzOllamaModel checks that whatever a server says of a model gives a length
+// FuzzOllamaModel checks that any answer about a model gives a length
 // that can be asked for.
 func FuzzOllamaModel(f *testing.F) {
 	f.Add(`{"capabilities":["tools"],"parameters":"num_ctx 4096","model_info":{"general.architecture":"a","a.context_length":8192}}`)
