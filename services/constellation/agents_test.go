@@ -195,9 +195,14 @@ func TestAgentResults(t *testing.T) {
 		forever("refused", fakellm.Turn{Status: 400, Text: `{"type":"error","error":{"type":"invalid_request_error","message":"I refuse"}}`}),
 		fakellm.Turn{Match: "answer", Text: "All are back.", Usage: &fakellm.Usage{In: 10, Out: 1}},
 		forever("", fakellm.Turn{Usage: &fakellm.Usage{}, Calls: []fakellm.Call{{Name: "read", Args: `{"path":"nothing"}`}}}))
+	mem := rpctest.Client(t, "mem", e.cfg.Mem.Socket)
+	_, err := rpc.Call(t.Context(), mem, proto.MemCreateSession, proto.CreateSession{SessionID: "parent", Header: proto.Raw(`{"uid":7,"recall":false}`)})
+	zinotest.Must(t, err)
 	e.begin(proto.TurnStart{})
 	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
 	list := e.results()
+	first, _, _ := strings.Cut(zinotest.Read(t, e.file(list[0].Data.SessionID)), "\n")
+	zinotest.Contains(t, "first line of a sub-agent", first, `,"uid":7,"recall":false}`)
 	zinotest.Equal(t, "results", len(list), 4)
 	zinotest.Equal(t, "answer", *list[0].Data.Text, "Here it is.")
 	zinotest.Equal(t, "note", list[0].Note, "This is the sub-agent's last answer. Its session is "+list[0].Data.SessionID+".")
@@ -222,12 +227,12 @@ func TestAgentResults(t *testing.T) {
 	if len(report.Rows) != 1 || report.Rows[0].Usage.InputTokens != 40 {
 		t.Errorf("usage by session: %+v", report.Rows)
 	}
-	var first struct {
+	var request struct {
 		Messages []struct{ Content any }
 		System   any
 	}
-	zinotest.Must(t, json.Unmarshal(e.provider.Requests()[1].Body, &first))
-	zinotest.Equal(t, "messages of a sub-agent", len(first.Messages), 1)
+	zinotest.Must(t, json.Unmarshal(e.provider.Requests()[1].Body, &request))
+	zinotest.Equal(t, "messages of a sub-agent", len(request.Messages), 1)
 	for i, request := range e.provider.Requests()[1:] {
 		if agents := strings.Contains(string(request.Body), `"agent"`); agents && !strings.Contains(string(request.Body), "begin") {
 			t.Errorf("request %d of a sub-agent offers sub-agents", i+1)

@@ -232,14 +232,15 @@ func notStarted(err error) proto.Raw {
 // start starts the sub-agent: with the parent's options, but nothing of its messages.
 func (a *subAgent) start(ctx context.Context) (*turn, error) {
 	p := a.parent
+	origin, err := p.firstLine(ctx, p.session.id)
+	if err != nil {
+		return nil, err
+	}
 	req := p.req
 	req.Message, req.SessionID, req.ChannelID = a.asks.Request, a.sess.id, ""
 	c := a.sess.newTurn(context.WithoutCancel(p.ctx), req)
 	c.requestID, c.onLimit, c.uid, c.attached = agentRequest, p.onLimit, p.uid, p.attached
-	c.parent = &proto.LogParent{SessionID: p.session.id, Turn: p.id, Call: a.call.ID}
-	p.mu.Lock()
-	c.origin = new(p.log.Meta)
-	p.mu.Unlock()
+	c.parent, c.origin = &proto.LogParent{SessionID: p.session.id, Turn: p.id, Call: a.call.ID}, &origin
 	if !a.asks.Write {
 		c.req.Sandbox, c.readOnly = p.readOnlyLevel(ctx)
 	}

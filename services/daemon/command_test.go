@@ -87,7 +87,7 @@ func TestCommand(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		request, err := json.Marshal(map[string]any{
 			"type": "run_command", "session_id": "s-1", "root": "/r", "command": "make `x`", "sandbox": "read-only", "network": false, "keep": keep,
-			"env": map[string]string{"A": "b"}, "cwd": "/c", "umask": 18,
+			"env": map[string]string{"A": "b"}, "cwd": "/c", "umask": 18, "recall": false,
 		})
 		zinotest.Must(t, err)
 		packets, _ := e.turn(string(request))
@@ -106,6 +106,7 @@ func TestCommand(t *testing.T) {
 		t.Errorf("exc was asked %+v", call)
 	}
 	const kept = `{"type":"message","role":"user","text":"I ran: make ` + "`x`" + `\n\n` + "```" + `\nbuilt\nslow\n` + "```" + `\n\nExit status: 3","turn":"t"}`
+	zinotest.Contains(t, "the first line", e.file("s-1")[0], `,"recall":false}`)
 	equalLists(t, "the session", e.file("s-1")[1:], append(commandEvents(kept, commandDone), commandEvents(commandDone)...))
 
 	e.startTurn("and now?", "")

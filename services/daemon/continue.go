@@ -124,13 +124,16 @@ func (t *turn) startNext(task task, message string, queued []*turn) (next *turn,
 	if begun != nil { // by another process
 		return nil, nil, proto.SessionErrorf(proto.CodeBusy, "turn %s goes on in session %s already", t.id, id)
 	}
+	origin, err := t.firstLine(t.runCtx, t.session.id)
+	if err != nil {
+		return nil, nil, err
+	}
 	sess := t.enter(id)
 	ctx := context.WithoutCancel(t.ctx)
 	next = sess.successor(ctx, t, message)
-	next.id, next.title = turnID, title(task.messages[0])
+	next.id, next.title, next.origin = turnID, title(task.messages[0]), &origin
 	t.mu.Lock()
 	next.continues = &proto.LogContinues{SessionID: t.session.id, Turn: t.id, Until: t.log.Next}
-	next.origin = new(t.log.Meta)
 	t.mu.Unlock()
 	for _, q := range queued {
 		behind := sess.successor(ctx, q, q.message)

@@ -126,7 +126,7 @@ func TestContinue(t *testing.T) {
 		return full(r)
 	}, answer, answer, answer)
 	e.cfg.Daemon.RunningMax = 1
-	old := e.startTurn("the <first>\\nmessage", `,"root":"/r","model":"m","effort":"low","on_limit":"park","sandbox":"read-only","system_prompt":"S","env":{"A":"b"},"cwd":"/c"`)
+	old := e.startTurn("the <first>\\nmessage", `,"root":"/r","model":"m","effort":"low","on_limit":"park","sandbox":"read-only","system_prompt":"S","env":{"A":"b"},"cwd":"/c","recall":false`)
 	packets := e.follow(`,"turn":"` + old.Turn + `"`)
 	end := e.ended("s-1", old.Turn)
 	zinotest.Equal(t, "state", end.State, proto.TurnContinued)
@@ -144,6 +144,7 @@ func TestContinue(t *testing.T) {
 		"true true /r m low park read-only map[A:b] /c 0")
 	log := e.read(id)
 	zinotest.Equal(t, "root", log.Meta.Root, "/r")
+	zinotest.Equal(t, "recall", values(*log.Meta.UID == os.Geteuid(), *log.Meta.Recall), "true false")
 	zinotest.Equal(t, "continues", *log.Meta.Continues, proto.LogContinues{SessionID: "s-1", Turn: old.Turn, Until: e.offset("s-1", `"state":"continued"`)})
 	file := e.file(id)
 	var message proto.LogMessage

@@ -154,7 +154,7 @@ func (m *fakeMem) appendSession(ctx context.Context, req proto.AppendSession) (p
 	defer func() { place.Next = m.next(req.SessionID) }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.heads = append(m.heads, head+startedBy.ReplaceAllString(string(timed.ReplaceAll(req.Header, nil)), "}"))
+	m.heads = append(m.heads, head+string(timed.ReplaceAll(req.Header, nil)))
 	for _, event := range events {
 		m.events[req.SessionID] = append(m.events[req.SessionID], string(event))
 		m.trail.Add("store " + string(event))

@@ -307,7 +307,7 @@ func TestJobWakes(t *testing.T) {
 		if !strings.HasSuffix(string(r.Messages), `,{"role":"user","content":"`+endOf1+`"}]`) {
 			t.Errorf("messages %s", r.Messages)
 		}
-		zinotest.Equal(t, "options", values(r.Root, r.Model, r.OnLimit, len(r.Says)), "/r m park 0")
+		zinotest.Equal(t, "options", values(r.Root, r.Model, r.OnLimit, len(r.Says), *r.Owner), "/r m park 0 7")
 		text, _, err := r.final(1)
 		return text, err
 	})

@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
 
+	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -42,6 +44,20 @@ func (t *turn) owner() *int {
 	return ownerOf(uid)
 }
 
+// firstLine reads the first line of a session; of a file without one it is empty.
+func (s *Service) firstLine(ctx context.Context, id string) (meta proto.LogMeta, err error) {
+	page, err := rpc.Call(ctx, s.mem, proto.MemReadSession, proto.ReadSession{SessionID: id, Limit: 1})
+	if err != nil {
+		return meta, sessionError(err)
+	}
+	for event := range wire.Items(page.Events) {
+		if typ, err := wire.ReplyType(event); err != nil || typ != proto.TypeMeta || wire.DecodeReply(event, &meta) != nil {
+			return proto.LogMeta{}, nil
+		}
+	}
+	return meta, nil
+}
+
 // withOwner replaces the owner of a request.
 func withOwner(request proto.Raw, owner *int) (proto.Raw, error) {
 	if !wire.Valid(request) {
@@ -49,12 +65,19 @@ func withOwner(request proto.Raw, owner *int) (proto.Raw, error) {
 	}
 	b := proto.Raw{'{'}
 	for key, value := range wire.Members(request) {
-		if string(key) != "owner" {
-			b = append(append(append(wire.AppendString(b, key), ':'), value...), ',')
+		if string(key) == "owner" {
+			continue
 		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(wire.AppendString(b, key), ':'), value...)
 	}
 	if owner != nil {
-		return fmt.Appendf(b, `"owner":%d}`, *owner), nil
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `"owner":%d`, *owner)
 	}
-	return append(b[:len(b)-1], '}'), nil // it has a type
+	return append(b, '}'), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -125,7 +126,7 @@ func TestSession(t *testing.T) {
 		"hold", "held", "ctx", "sys", "store " + storedBegin, "store " + storedUser, "agr", "store " + storedA, "store " + storedCall,
 		"store " + storedUsage, "store " + storedDone, "store " + storedC, "store " + storedEnd, "released",
 	})
-	equalLists(t, "requests to mem", b.mem.heads[:2], []string{`s-1 create {"root":"/r"}`, "s-1"})
+	equalLists(t, "requests to mem", b.mem.heads[:2], []string{fmt.Sprintf(`s-1 create {"root":"/r","uid":%d}`, os.Geteuid()), "s-1"})
 	run := b.runs.All()[0]
 	if want := "[" + system + "," + old + `,{"role":"user","content":"hi <you>"}]`; string(run.Messages) != want {
 		t.Errorf("agr was asked %s, want %s", run.Messages, want)
@@ -210,7 +211,7 @@ func TestSessionWithoutEvents(t *testing.T) {
 		packets, _ := b.turn(`{"message":"hi","session_id":"s-1"` + c.more + `}`)
 		equalLists(t, "packets", packets, c.want)
 		equalLists(t, "stored", b.trail.stored(), stored)
-		if head := b.mem.heads[0]; head != "s-1 create {}" {
+		if head := b.mem.heads[0]; head != fmt.Sprintf(`s-1 create {"uid":%d}`, os.Geteuid()) {
 			t.Errorf("without a root the session is created with %s", head)
 		}
 	}

@@ -328,9 +328,6 @@ func (sess *session) append(ctx context.Context, w *writer, events, header proto
 	return w.append(ctx, events, header, func(offsets []int64) {
 		sess.mu.Lock()
 		defer sess.mu.Unlock()
-		if sess.log.Next == 0 {
-			sess.log.Begin(header)
-		}
 		sess.publish(events, offsets)
 		sess.noteJobs()
 		then()

@@ -51,7 +51,6 @@ var table = []row{
 	{"append_history", false, benchAppend},
 	{"get_history", false, benchLastMessages},
 	{"hard memories", false, benchMemories},
-	{"recall", false, benchRecall},
 	{"whole turn", false, benchTurn},
 	{"session deltas", false, benchDeltas},
 	{"session resumed", false, benchResume},

@@ -33,13 +33,6 @@ type returned struct {
 	Text string `json:"text"`
 }
 
-// Begin sets Meta to the header of a session that is created.
-func (l *Log) Begin(header proto.Raw) {
-	if wire.DecodeReply(header, &l.Meta) != nil {
-		l.Meta = proto.LogMeta{}
-	}
-}
-
 // Add adds the next event; next is the offset behind it.
 func (l *Log) Add(raw []byte, next int64) { l.add(raw, next) }
 
@@ -62,8 +55,8 @@ func (l *Log) add(raw []byte, next int64) change {
 	}
 	switch c.kind {
 	case proto.TypeMeta:
-		if start == 0 {
-			l.Begin(raw)
+		if start == 0 && wire.DecodeReply(raw, &l.Meta) != nil {
+			l.Meta = proto.LogMeta{}
 		}
 	case proto.TypeMessage:
 		l.message(&c, start)
