@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"zino/pkg/catalog"
@@ -324,6 +325,9 @@ type memory struct {
 	queries rpctest.Record[proto.SearchHard]
 	search  func(ctx context.Context, req proto.SearchHard) (proto.HardMemories, error)
 	err     error // the error of storing and listing
+
+	recalls  rpctest.Record[proto.RecallSessions]
+	passages atomic.Pointer[proto.SessionPassages] // nil: none
 }
 
 func (m *memory) register(s *rpc.Server) {
@@ -352,6 +356,13 @@ func (m *memory) register(s *rpc.Server) {
 			return proto.HardMemories{Results: []proto.HardMemory{}}, nil
 		}
 		return search(ctx, req)
+	})
+	rpc.Handle(s, proto.MemRecallSessions, func(_ context.Context, req proto.RecallSessions) (proto.SessionPassages, error) {
+		m.recalls.Add(req)
+		if found := m.passages.Load(); found != nil {
+			return *found, nil
+		}
+		return proto.SessionPassages{Results: []proto.SessionPassage{}}, nil
 	})
 	if m.old {
 		return
