@@ -50,9 +50,9 @@ func (s *sessions) recall(ctx context.Context, req proto.RecallSessions) (proto.
 	if req.Owner != nil && *req.Owner < 0 {
 		return proto.SessionPassages{}, invalid(errors.New("owner must be a uid"))
 	}
-	for _, id := range []struct{ field, value string }{{"session_id", req.SessionID}, {"not_session", req.NotSession}} {
-		if err := proto.CheckSessionID(id.value); id.value != "" && err != nil {
-			return proto.SessionPassages{}, invalid(fmt.Errorf("%s: %w", id.field, err))
+	if req.NotSession != "" {
+		if err := proto.CheckSessionID(req.NotSession); err != nil {
+			return proto.SessionPassages{}, invalid(fmt.Errorf("not_session: %w", err))
 		}
 	}
 	store, err := s.open()
