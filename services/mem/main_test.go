@@ -44,7 +44,7 @@ func start(t testing.TB, data string) *server {
 	m := &server{t: t, dir: data, path: filepath.Join(dir, "s"), log: new(zinotest.Buffer)}
 	log := m.log.Logger()
 	var err error
-	m.s, err = Open(config.Mem{DataDir: data, Durability: "os"}, log)
+	m.s, err = Open(config.Mem{DataDir: data, Durability: "os", SessionIndex: true}, log)
 	zinotest.Must(t, err)
 	srv := rpc.NewServer("mem", log)
 	m.srv = srv

@@ -50,9 +50,9 @@ func (s *sessions) recall(ctx context.Context, req proto.RecallSessions) (proto.
 	if req.Owner != nil && *req.Owner < 0 {
 		return proto.SessionPassages{}, invalid(errors.New("owner must be a uid"))
 	}
-	if req.NotSession != "" {
-		if err := proto.CheckSessionID(req.NotSession); err != nil {
-			return proto.SessionPassages{}, invalid(fmt.Errorf("not_session: %w", err))
+	for _, id := range []struct{ field, value string }{{"session_id", req.SessionID}, {"not_session", req.NotSession}} {
+		if err := proto.CheckSessionID(id.value); id.value != "" && err != nil {
+			return proto.SessionPassages{}, invalid(fmt.Errorf("%s: %w", id.field, err))
 		}
 	}
 	store, err := s.open()
@@ -83,7 +83,7 @@ func passages(found recall.Result, least float64) proto.SessionPassages {
 			p.Own = rounded(hit.Own)
 		}
 		for _, w := range shares(hit.Words, p.Own) {
-			p.Words = append(p.Words, proto.WordShare{Word: w.Word, Share: w.Share})
+			p.Words = append(p.Words, proto.WordShare{Word: w.Word, Share: w.Share, As: w.As})
 		}
 		reply.Results = append(reply.Results, p)
 	}

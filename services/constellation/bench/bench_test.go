@@ -51,6 +51,7 @@ var table = []row{
 	{"append_history", false, benchAppend},
 	{"get_history", false, benchLastMessages},
 	{"hard memories", false, benchMemories},
+	{"recall", false, benchRecall},
 	{"whole turn", false, benchTurn},
 	{"session deltas", false, benchDeltas},
 	{"session resumed", false, benchResume},

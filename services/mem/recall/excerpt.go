@@ -142,7 +142,11 @@ func (s *search) hit(i int, d session.Document) Hit {
 		s.all.count(m.term(), m.count())
 	}
 	s.all.parts(s.words, int(at.words), func(i int, part float64) {
-		h.Words = append(h.Words, index.Explanation{Word: s.words[i].Text, Weight: part / s.all.full})
+		e := index.Explanation{Word: s.words[i].Text, Weight: part / s.all.full}
+		if at := s.words[i].standIn(s.all.df); at >= 0 && s.all.counts[s.all.stems[i]] > 0 {
+			e.As = s.words[i].names[at]
+		}
+		h.Words = append(h.Words, e)
 	})
 	for _, m := range s.matchesOf(i) {
 		s.all.reset(m.term())

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
+	"time"
 
 	"zino/pkg/wire"
 	"zino/pkg/zinotest"
@@ -80,28 +80,16 @@ func (e *env) search(q Query) Result {
 	}
 }
 
-// places lists hits as "session:role:text".
-func places(found Result) string {
-	var list []string
-	for _, h := range found.Hits {
-		list = append(list, fmt.Sprintf("%s:%s:%s", h.Session, h.Role, h.Text))
-	}
-	return strings.Join(list, "\n")
-}
-
-func (e *env) wants(q Query, want ...string) {
-	e.t.Helper()
-	if got := places(e.search(q)); got != strings.Join(want, "\n") {
-		e.t.Errorf("%+v finds\n%s\nwant\n%s", q, got, strings.Join(want, "\n"))
-	}
-}
-
 func said(role, text, ts string) string {
 	return fmt.Sprintf(`{"type":"message","role":%q,"text":%s,"ts":%q}`, role, wire.AppendString(nil, text), ts)
 }
 
 func called(name, input, ts string) string {
 	return fmt.Sprintf(`{"type":"tool_use","id":"1","name":%q,"input":%s,"ts":%q}`, name, input, ts)
+}
+
+func documentOf(text string) session.Document {
+	return session.Document{Role: proto.RoleUser, Text: text}
 }
 
 const noon = "2026-11-21T12:00:00Z"
@@ -113,6 +101,7 @@ func buildForever(args []string) error {
 		return err
 	}
 	x := New(root, session.New(root, session.Options{}), func(string) {})
+	x.buildTime = time.Millisecond
 	for {
 		found, err := x.Search(context.Background(), Query{Text: "word1 word2", K: 1})
 		if err == nil && found.Searched == 0 && found.Pending == 0 {

@@ -117,8 +117,9 @@ type search struct {
 	table []slot // of the terms, by hash
 
 	docs     arena[doc]
-	prints   arena[uint32] // by document: a checksum of role and terms
-	matches  arena[match]
+	prints   arena[uint32]    // by document: a checksum of role and terms
+	matches  arena[match]     // of the documents
+	sums     arena[termCount] // of the sessions
 	sessions []sessionMatches
 
 	all, whole level // documents, and sessions
@@ -167,13 +168,10 @@ type sessionMatches struct {
 	behind  int
 	words   int
 	score   float64
-	matches []termCount
+	sums    int // the index of the first sum
 }
 
-type termCount struct {
-	term  uint32
-	count int
-}
+type termCount struct{ term, count uint32 }
 
 func newSearch(q Query, words []index.QueryWord) *search {
 	s := &search{q: q, words: make([]word, len(words))}
@@ -225,6 +223,7 @@ func (s *search) free() {
 	s.docs.free()
 	s.prints.free()
 	s.matches.free()
+	s.sums.free()
 }
 
 // find returns the entry of a hash, or the free one for it.
@@ -264,8 +263,9 @@ func (s *search) add(id string, img *image, complete bool) {
 		return
 	}
 	found.behind = len(s.docs.list)
+	found.sums = len(s.sums.list)
 	for _, term := range s.touched {
-		found.matches = append(found.matches, termCount{term, s.counts[term]})
+		s.sums.push(termCount{term, uint32(s.counts[term])})
 		s.whole.df[term]++
 		s.counts[term] = 0
 	}
@@ -413,12 +413,16 @@ func (s *search) score() {
 	var own []float64 // of the messages of a session
 	for i := range s.sessions {
 		found := &s.sessions[i]
-		for _, m := range found.matches {
-			s.whole.count(m.term, m.count)
+		sums := s.sums.list[found.sums:]
+		if i+1 < len(s.sessions) {
+			sums = s.sums.list[found.sums:s.sessions[i+1].sums]
+		}
+		for _, sum := range sums {
+			s.whole.count(sum.term, int(sum.count))
 		}
 		found.score = s.whole.score(s.words, found.words)
-		for _, m := range found.matches {
-			s.whole.reset(m.term)
+		for _, sum := range sums {
+			s.whole.reset(sum.term)
 		}
 		own = append(own[:0], 0, 0)
 		for j := found.first; j < found.behind; j++ {
