@@ -59,7 +59,7 @@ func TestSearchOrder(t *testing.T) {
 func TestScores(t *testing.T) {
 	ln := math.Log
 	sat := func(tf, length, average float64) float64 { return tf / (tf + 0.9*(0.6+0.4*length/average)) }
-	one, two := ln(1+0.5/1.5), ln(1+1.5/1.5) // the idf of a term in one of one or two documents
+	one, two := ln(1+0.5/1.5), ln(2) // the idf of a term in one of one or two documents
 	for what, c := range map[string]struct {
 		texts []string
 		query string
