@@ -140,6 +140,38 @@ func TestBadSnapshots(t *testing.T) {
 	}
 }
 
+// TestSnapshotDamagedAnywhere changes every byte of a snapshot and truncates it there.
+func TestSnapshotDamagedAnywhere(t *testing.T) {
+	dir := zinotest.Dir(t)
+	m, _ := logged(t, dir)
+	for _, text := range []string{"tea and plums", "memory 7 of tea"} {
+		if _, err := m.Put(t.Context(), store.Memory{Messages: said(text), Tag: "t1"}); err != nil {
+			t.Fatal(err)
+		}
+		m.work.Wait()
+	}
+	want := answers(t, m)
+	zinotest.Must(t, m.Close())
+	name := filepath.Join(dir, snapshotFile)
+	whole := []byte(zinotest.Read(t, name))
+	try := func(what string, snapshot []byte, elements int) {
+		t.Run(what, func(t *testing.T) {
+			zinotest.Must(t, os.WriteFile(name, snapshot, 0o600))
+			m := openStore(t, dir)
+			if got := answers(t, m); got != want || m.catalog.saved != elements {
+				t.Errorf("%d elements came from the snapshot\n%s\nwant\n%s", m.catalog.saved, got, want)
+			}
+		})
+	}
+	try("whole", whole, 2)
+	for i := range whole {
+		changed := bytes.Clone(whole)
+		changed[i] ^= 1 << (i % 8)
+		try(fmt.Sprint("changed at ", i), changed, 0)
+		try(fmt.Sprint("cut at ", i), whole[:i], 0)
+	}
+}
+
 // TestSnapshotGrowth checks that a snapshot is written whenever the catalog has
 // grown by a tenth.
 func TestSnapshotGrowth(t *testing.T) {

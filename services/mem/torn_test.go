@@ -195,6 +195,11 @@ func TestKilledChanges(t *testing.T) {
 	}
 	wg.Wait()
 	m := openStore(t, dir)
+	fresh := zinotest.Dir(t)
+	zinotest.Must(t, os.WriteFile(filepath.Join(fresh, hardFile), []byte(fileIn(t, dir)), 0o600))
+	if got, want := answers(t, m), answers(t, openStore(t, fresh)); got != want {
+		t.Errorf("the scores are not those of a new index\n%.2000s\nwant\n%.2000s", got, want)
+	}
 	found, lost := 0, 0
 	for id, text := range l.known {
 		got, err := m.Get(t.Context(), id)

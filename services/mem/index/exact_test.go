@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -207,4 +208,41 @@ func TestTies(t *testing.T) {
 			t.Fatalf("the best %d are %v, want %v", k, got, hits[:k])
 		}
 	}
+}
+
+// TestUnusualTexts searches documents and queries of extreme lengths and of scripts
+// without spaces.
+func TestUnusualTexts(t *testing.T) {
+	p := newPair(13)
+	long := strings.Repeat("a", 3000)
+	queries := []string{"the of is", "tell me", "der die das", "a", "b", "7", long, long + "b", "โรงแรม", "東京の犬", "𝒜", strings.Repeat("the ", 10_000)}
+	texts := []string{"a", "7", " ", long, p.c.text(150_000), "โรงแรมอยู่ที่ไหน", "東京に住む犬", "ಕನ್ನಡ", "the of is tell me", strings.Repeat("犬", 300_000)}
+	queries = append(queries, p.c.text(10_000))
+	for id, text := range texts {
+		p.put(id, text)
+	}
+	for range 20 {
+		p.step()
+	}
+	p.consistent(t)
+	for _, text := range queries {
+		scores := p.naive.scores(text)
+		for _, k := range []int{1, 3, 100} {
+			hits := p.Search(Query{Text: text, K: k})
+			check(t, hits, scores, Query{Text: text[:min(20, len(text))], K: k})
+			for _, h := range hits {
+				sum := 0.0
+				for _, e := range p.Explain(text, h.ID) {
+					sum += e.Weight
+				}
+				if math.Abs(sum-h.Score) > 1e-12 {
+					t.Errorf("%.20q, document %d: the shares sum up to %v, the score is %v", text, h.ID, sum, h.Score)
+				}
+			}
+		}
+	}
+	for id := range texts {
+		p.drop(id)
+	}
+	p.consistent(t)
 }
