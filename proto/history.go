@@ -72,4 +72,5 @@ var Changelog = [...]string{
 	"67 2026-11-23  recall of chat, turn_start and run_command; owner of run; the tool recall_sessions",
 	"68 2026-11-23  proposed, replaces and replaced_by of store_hard; list_proposals, accept_proposal and reject_proposal of mem; replaced_by of hard memories",
 	"69 2026-11-23  the score of search_hard: the part of the query that a memory covers, no longer a cosine; as of its words",
+	"70 2026-11-23  embed_hard of mem; embed of search_hard, notice, lexical and vector of its answer",
 }

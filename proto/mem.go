@@ -35,6 +35,10 @@ var (
 	MemAcceptProposal = method[AcceptProposal, Stored]("mem", "accept_proposal", "ok", public)
 	// MemRejectProposal removes a proposal. An unknown one is the error not_found.
 	MemRejectProposal = method[RejectProposal, Empty]("mem", "reject_proposal", "ok", public)
+	// MemEmbedHard asks the model of [mem] embed for the vectors of the hard memories
+	// that have none, the newest first. What was received before an error is kept. The
+	// error unavailable: no model is configured.
+	MemEmbedHard = method[EmbedHard, EmbeddedHard]("mem", "embed_hard", "embedded_hard", public)
 	// MemListChannels lists the channels that have a history, the one that changed
 	// last first.
 	MemListChannels = method[ListChannels, Channels]("mem", "list_channels", "channels", public)
@@ -92,6 +96,8 @@ type SearchHard struct {
 	MinScore float64 `json:"min_score,omitzero"`
 	// Explain asks for the words that the score consists of.
 	Explain bool `json:"explain,omitzero"`
+	// Embed false ranks by words alone, also where [mem] embed names a model.
+	Embed *bool `json:"embed,omitzero"`
 }
 
 // HardMemories are search results, best first.
@@ -99,6 +105,9 @@ type HardMemories struct {
 	// Results are the memories with a score above 0, best first, of equal ones the
 	// most recent first.
 	Results []HardMemory `json:"results"`
+	// Notice says why the memories are ranked by words alone, where [mem] embed names a
+	// model.
+	Notice string `json:"notice,omitzero"`
 }
 
 // HardMemory is one search result.
@@ -116,6 +125,12 @@ type HardMemory struct {
 	// Words are the words of the query that the score consists of, those with the
 	// largest share first, if the request has explain: true.
 	Words []WordShare `json:"words,omitzero"`
+	// Lexical is the score by words, and Vector the cosine with the query, if the
+	// score was made of both rankings: it is 1 for the first of both. Absent: the
+	// memory is not among the first 100 by words, or has no vector.
+	Lexical *float64 `json:"lexical,omitzero"`
+	// Vector: see Lexical.
+	Vector *float64 `json:"vector,omitzero"`
 }
 
 // WordShare is a word's share of a score.
@@ -276,6 +291,34 @@ type AcceptProposal struct {
 type RejectProposal struct {
 	// ID is the proposal's id.
 	ID int `json:"id"`
+}
+
+// EmbedHard asks for vectors of hard memories.
+type EmbedHard struct {
+	// DryRun true sends nothing: the answer says what would be sent.
+	DryRun bool `json:"dry_run,omitzero"`
+	// MaxTokens limits the tokens that are sent; absent or 0: 200,000.
+	MaxTokens int `json:"max_tokens,omitzero"`
+}
+
+// EmbeddedHard says which memories have vectors.
+type EmbeddedHard struct {
+	// Provider and Model are those of [mem] embed, to which the texts are sent.
+	Provider string `json:"provider"`
+	// Model: see Provider.
+	Model string `json:"model"`
+	// Memories is the number of memories with a text.
+	Memories int `json:"memories"`
+	// Missing is the number of different texts without a vector that are left.
+	Missing int `json:"missing"`
+	// Embedded is the number of texts that got a vector now.
+	Embedded int `json:"embedded"`
+	// Tokens is what they consumed; with dry_run an estimate for the missing ones.
+	Tokens int `json:"tokens"`
+	// TooLong is the number of texts that the model refused as too long.
+	TooLong int `json:"too_long,omitzero"`
+	// Exhausted is true if max_tokens ended the run.
+	Exhausted bool `json:"exhausted,omitzero"`
 }
 
 // ListChannels has no fields.

@@ -75,7 +75,12 @@ func (c *Constellation) open(name string) (member, error) {
 	log := c.logger(name)
 	switch name {
 	case "mem":
-		return mem.Open(c.cfg.Mem, log)
+		m, err := mem.Open(c.cfg.Mem, log)
+		if err != nil {
+			return nil, err
+		}
+		m.Embed(&rpc.Client{Service: "rtr", Path: c.cfg.Rtr.Socket})
+		return m, nil
 	case "exc":
 		x, err := exc.New(c.cfg.Exc, c.catalog, log)
 		if err != nil {

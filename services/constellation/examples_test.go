@@ -25,7 +25,7 @@ func TestExamples(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "key")
 	t.Setenv("ANTHROPIC_BASE_URL", provider.Host)
 	t.Setenv("OLLAMA_HOST", provider.Host) // for embeddings
-	cfg := start(t)
+	cfg := start(t, func(cfg *config.Config) { cfg.Mem.Embed = "ollama/nomic-embed-text" })
 	recordTurn(t, cfg)
 	// The places in the examples of turns: the id of the session that turn_start makes
 	// depends on the caller's uid.

@@ -51,9 +51,12 @@ func configWith(t testing.TB, begin string) *config.Config {
 }
 
 // start starts all services for a test.
-func start(t testing.TB) *config.Config {
+func start(t testing.TB, changes ...func(*config.Config)) *config.Config {
 	t.Helper()
 	cfg := newConfig(t)
+	for _, change := range changes {
+		change(cfg)
+	}
 	c, err := constellation.Start(cfg, slog.New(slog.DiscardHandler))
 	zinotest.Must(t, err)
 	t.Cleanup(func() { zinotest.Must(t, c.Close()) })

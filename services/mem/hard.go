@@ -23,13 +23,25 @@ func (s *Service) searchHard(ctx context.Context, req proto.SearchHard) (proto.H
 	if !(req.MinScore >= 0 && req.MinScore <= 1) {
 		return proto.HardMemories{}, invalid(errors.New("min_score must be from 0 to 1"))
 	}
-	found, err := s.memories.Search(ctx, q)
+	if s.vectors == nil || req.Embed != nil && !*req.Embed {
+		found, err := s.memories.Search(ctx, q)
+		list := make([]near, len(found))
+		for i, r := range found {
+			list[i].Result = r
+		}
+		return s.found(list, "", err)
+	}
+	return s.found(s.vectors.search(ctx, q))
+}
+
+// found returns the reply with search results.
+func (s *Service) found(found []near, notice string, err error) (proto.HardMemories, error) {
 	if errors.Is(err, store.ErrTooLarge) {
 		return proto.HardMemories{}, &proto.Error{Code: proto.CodeTooLarge, Message: "the memories found are larger than one reply can be (its limit is 16 MiB): ask for fewer with top_k"}
 	}
-	rep := proto.HardMemories{Results: []proto.HardMemory{}}
+	rep := proto.HardMemories{Results: []proto.HardMemory{}, Notice: notice}
 	for _, r := range found {
-		h := proto.HardMemory{Messages: r.Messages, Score: r.Score, ID: &r.ID, Tag: r.Tag}
+		h := proto.HardMemory{Messages: r.Messages, Score: r.Score, ID: &r.ID, Tag: r.Tag, Lexical: r.lexical, Vector: r.vector}
 		for _, w := range r.Words {
 			h.Words = append(h.Words, proto.WordShare{Word: w.Word, Share: w.Share, As: w.As})
 		}
@@ -69,10 +81,18 @@ func (s *Service) storeHard(ctx context.Context, req proto.StoreHard) (proto.Sto
 func (s *Service) store(ctx context.Context, m store.Memory, replaces int) (id int, err error) {
 	if replaces < 0 {
 		id, err = s.memories.Put(ctx, m)
-		return id, s.hardError(err)
+		err = s.hardError(err)
+	} else {
+		id, err = s.memories.Replace(ctx, replaces, m)
+		err = s.hardErrorOf(replaces, err)
 	}
-	id, err = s.memories.Replace(ctx, replaces, m)
-	return id, s.hardErrorOf(replaces, err)
+	if err == nil && s.vectors != nil {
+		s.vectors.stored(id, len(m.Messages)+len(m.Tag))
+		if replaces >= 0 {
+			s.vectors.removed()
+		}
+	}
+	return id, err
 }
 
 func (s *Service) getHard(ctx context.Context, req proto.GetHard) (proto.HardItem, error) {
@@ -88,11 +108,21 @@ func (s *Service) updateHard(ctx context.Context, req proto.UpdateHard) (proto.E
 		return proto.Empty{}, invalid(err)
 	}
 	err := s.memories.Update(ctx, req.ID, store.Change{Messages: req.Messages, Tag: req.Tag})
+	if err == nil {
+		s.forgetVectors()
+		if s.vectors != nil {
+			s.vectors.stored(req.ID, embedCharacters)
+		}
+	}
 	return proto.Empty{}, s.hardErrorOf(req.ID, err)
 }
 
 func (s *Service) deleteHard(ctx context.Context, req proto.DeleteHard) (proto.Empty, error) {
-	return proto.Empty{}, s.hardErrorOf(req.ID, s.memories.Delete(ctx, req.ID))
+	err := s.memories.Delete(ctx, req.ID)
+	if err == nil {
+		s.forgetVectors()
+	}
+	return proto.Empty{}, s.hardErrorOf(req.ID, err)
 }
 
 // The default and the maximum of the memories in one list_hard reply.

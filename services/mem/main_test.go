@@ -37,6 +37,13 @@ type server struct {
 // start serves the data directory; with an empty name it creates one.
 func start(t testing.TB, data string) *server {
 	t.Helper()
+	return startWith(t, data, "", "", nil)
+}
+
+// startWith is start with [mem] embed, the socket of rtr, and a function that is called
+// before the service answers.
+func startWith(t testing.TB, data, model, rtr string, opened func(*Service)) *server {
+	t.Helper()
 	dir := zinotest.Dir(t)
 	if data == "" {
 		data = filepath.Join(dir, "data", "mem")
@@ -44,8 +51,12 @@ func start(t testing.TB, data string) *server {
 	m := &server{t: t, dir: data, path: filepath.Join(dir, "s"), log: new(zinotest.Buffer)}
 	log := m.log.Logger()
 	var err error
-	m.s, err = Open(config.Mem{DataDir: data, Durability: "os", SessionIndex: true}, log)
+	m.s, err = Open(config.Mem{DataDir: data, Durability: "os", SessionIndex: true, Embed: model}, log)
 	zinotest.Must(t, err)
+	m.s.Embed(&rpc.Client{Service: "rtr", Path: rtr})
+	if opened != nil {
+		opened(m.s)
+	}
 	srv := rpc.NewServer("mem", log)
 	m.srv = srv
 	m.s.Register(srv)

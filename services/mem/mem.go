@@ -7,6 +7,8 @@
 //	proposals.jsonl      the proposed memories, one a line
 //	soft_memory.txt      the text, byte for byte
 //	sessions/ID.jsonl    the events of a terminal session, one a line
+//	embeddings/HASH.vec  vectors of the hard memories, if [mem] embed names a model: a
+//	                     cache, and the only file that is not text
 //
 // A write is acknowledged when it is on disk. Several processes may share a data
 // directory.
@@ -42,6 +44,7 @@ type Service struct {
 	problems  *problems
 	histories *histories
 	memories  store.Store
+	vectors   *vectors // nil: switched off
 	proposals *durable.File
 	now       func() time.Time
 	room      int // maximum bytes of a list in a reply
@@ -135,23 +138,36 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MemListProposals, s.listProposals)
 	rpc.Handle(srv, proto.MemAcceptProposal, s.acceptProposal)
 	rpc.Handle(srv, proto.MemRejectProposal, s.rejectProposal)
+	rpc.Handle(srv, proto.MemEmbedHard, s.embedHard)
 	rpc.Handle(srv, proto.MemListChannels, s.listChannels)
 	rpc.Handle(srv, proto.MemGetSoft, s.getSoft)
 	rpc.Handle(srv, proto.MemSetSoft, s.setSoft)
 	s.sessions.register(srv)
 	srv.OnStats(s.stats)
+	if s.vectors != nil {
+		srv.KeepWhile(s.vectors.working)
+	}
 }
 
 // Close closes the files.
 func (s *Service) Close() error {
 	s.histories.close()
-	return errors.Join(s.memories.Close(), s.sessions.close(), s.channels.Close(), s.root.Close())
+	var err error
+	if s.vectors != nil {
+		err = s.vectors.close()
+	}
+	return errors.Join(err, s.memories.Close(), s.sessions.close(), s.channels.Close(), s.root.Close())
 }
 
 func (s *Service) stats(st *proto.Stats) {
 	hard, err := s.memories.Len(context.Background())
 	if err != nil {
 		st.Problems = append(st.Problems, s.hardError(err).Error())
+	}
+	if s.vectors != nil {
+		if err := s.vectors.fits(context.Background()); err != nil {
+			st.Problems = append(st.Problems, err.Error())
+		}
 	}
 	st.Problems = append(st.Problems, s.problems.list()...)
 	if st.Info == nil {

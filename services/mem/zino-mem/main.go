@@ -1,5 +1,5 @@
 // Command zino-mem stores histories, memories and sessions. It depends on no other
-// service.
+// service, except on rtr if [mem] embed names a model for the vectors of memories.
 package main
 
 import (
@@ -12,6 +12,7 @@ func main() {
 	cfg, log := service.Start("mem")
 	m, err := mem.Open(cfg.Mem, log)
 	service.Fail("mem", err)
+	m.Embed(&rpc.Client{Service: "rtr", Path: cfg.Rtr.Socket})
 	s := rpc.NewServer("mem", log)
 	m.Register(s)
 	err = service.Serve(s, "mem", cfg.Mem.Socket, log)
