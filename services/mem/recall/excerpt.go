@@ -83,7 +83,10 @@ func (h *heap) siftDown(i int) {
 
 // compare orders hits: the best first, then the newest.
 func (s *search) compare(i, j int) int {
-	return cmp.Or(cmp.Compare(s.docs.list[j].score, s.docs.list[i].score), s.compareAge(j, i))
+	if a, b := s.docs.list[i].score, s.docs.list[j].score; a != b {
+		return cmp.Compare(b, a)
+	}
+	return s.compareAge(j, i)
 }
 
 // compareAge orders documents by age, the oldest first.

@@ -270,8 +270,16 @@ func TestRandomChanges(t *testing.T) {
 			for range rnd.IntN(10) {
 				lines = append(lines, randomEvent(rnd))
 			}
-			zinotest.Must(t, os.WriteFile(path+".new", []byte(strings.Join(lines, "\n")), 0o600))
-			zinotest.Must(t, os.Rename(path+".new", path))
+			inPlace := rnd.IntN(2) == 0
+			for fi, err := os.Stat(path); err == nil && inPlace && int64(len(strings.Join(lines, "\n"))) <= fi.Size(); { // it seems to have grown
+				lines = append(lines, randomEvent(rnd))
+			}
+			target := path
+			if !inPlace {
+				target += ".new"
+			}
+			zinotest.Must(t, os.WriteFile(target, []byte(strings.Join(lines, "\n")), 0o600))
+			zinotest.Must(t, os.Rename(target, path))
 		case n == 13: // the same file with as many bytes
 			if data, err := os.ReadFile(path); err == nil {
 				zinotest.Must(t, os.WriteFile(path, bytes.ReplaceAll(data, []byte("print"), []byte("kernl")), 0o600))

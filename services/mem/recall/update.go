@@ -164,6 +164,9 @@ func (u *update) run() (image, bool, error) {
 	sum, err := u.index(from)
 	if err != nil && u.ctx.Err() == nil {
 		u.truncate(0)
+		if from > 0 { // rewritten since continues
+			err = nil
+		}
 		return image{}, false, err
 	}
 	after, statErr := u.x.root.Lstat(name)
