@@ -33,7 +33,7 @@ delete them.
 
 With remember = "propose" in the section [mem] of the configuration, what the model
 wants to remember waits in the inbox until you accept it.`,
-		newAdd(env), newSearch(env), newList(env), newShow(env), newEdit(env), newRemove(env), newExport(env), newImport(env), newInbox(env), newSoft(env))
+		newAdd(env), newSearch(env), newList(env), newShow(env), newEdit(env), newRemove(env), newExport(env), newImport(env), newInbox(env), newEmbed(env), newSoft(env))
 }
 
 // withDaemon calls do with the running daemon, which may be the host's, or with one
@@ -164,6 +164,9 @@ memory has. The exit status is 1 if nothing is found, as with grep.`,
 				found, err := connect.Forward(ctx, d, "mem", proto.MemSearchHard, req)
 				if err != nil {
 					return err
+				}
+				if found.Notice != "" {
+					env.Say("%s", found.Notice)
 				}
 				if len(found.Results) == 0 {
 					env.Say("No memory matches.")
