@@ -243,9 +243,14 @@ func (f fields) text(name string) (s string, err error) {
 	return s, nil
 }
 
-// count returns an optional field that must be a whole number from 1 to most. Models
-// also write it as a string.
+// count returns an optional field that must be a whole number from 1 to most.
 func (f fields) count(name string, absent, most int) (int, error) {
+	return f.number(name, absent, 1, most)
+}
+
+// number returns an optional field that must be a whole number from least to most.
+// Models also write it as a string.
+func (f fields) number(name string, absent, least, most int) (int, error) {
 	raw, ok := f[name]
 	if !ok || string(raw) == "null" {
 		return absent, nil
@@ -253,10 +258,10 @@ func (f fields) count(name string, absent, most int) (int, error) {
 	var number json.Number
 	err := json.Unmarshal(raw, &number)
 	n, rangeErr := strconv.ParseFloat(string(number), 64)
-	if k := int(n); err == nil && rangeErr == nil && float64(k) == n && 1 <= k && k <= most {
+	if k := int(n); err == nil && rangeErr == nil && float64(k) == n && least <= k && k <= most {
 		return k, nil
 	}
-	return 0, fmt.Errorf("%s must be a whole number from 1 to %d", name, most)
+	return 0, fmt.Errorf("%s must be a whole number from %d to %d", name, least, most)
 }
 
 // lacks returns the first of the names that has no field.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"zino/pkg/message"
@@ -19,7 +20,8 @@ import (
 func (t *turn) remember(f fields) result {
 	content, err := f.text("text")
 	tag, tagErr := f.text("tag")
-	if err := errors.Join(err, tagErr); err != nil {
+	replaces, replacesErr := f.number("replaces", -1, 0, math.MaxInt32)
+	if err := errors.Join(err, tagErr, replacesErr); err != nil {
 		return malformedCall(err)
 	}
 	if content = strings.TrimSpace(content); content == "" {
@@ -27,6 +29,9 @@ func (t *turn) remember(f fields) result {
 	}
 	messages := message.Close(message.Append(nil, proto.RoleUser, content))
 	req := proto.StoreHard{Messages: messages, Tag: strings.TrimSpace(tag), SessionID: t.req.SessionID, Proposed: t.propose}
+	if replaces >= 0 {
+		req.Replaces = &replaces
+	}
 	// Ids only grow: the id of a text that mem already has is at most the newest id.
 	// A mem without the method for lists counts as empty.
 	newest := -1
@@ -48,8 +53,9 @@ func (t *turn) remember(f fields) result {
 				Proposed int `json:"proposed"`
 			}{stored.ID}),
 		}
-	}
-	if stored.ID <= newest {
+	case replaces >= 0:
+		return result{text: fmt.Sprintf("Remembered as memory %d, in place of memory %d.", stored.ID, replaces)}
+	case stored.ID <= newest:
 		return result{text: fmt.Sprintf("Known already as memory %d.", stored.ID)}
 	}
 	return result{text: fmt.Sprintf("Remembered as memory %d.", stored.ID)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -307,6 +308,8 @@ func TestRemember(t *testing.T) {
 		{"blanks around it", `{"text":" a\n  b\n"}`, "Remembered as memory 7.", `[{"role":"user","content":"a\n  b"}]`, ""},
 		{"in a string", `"{\"text\":\"é\"}"`, "Remembered as memory 7.", `[{"role":"user","content":"é"}]`, ""},
 
+		{"one that replaces another", `{"text":"a","tag":"house","replaces":0}`, "Remembered as memory 7, in place of memory 0.", `[{"role":"user","content":"a"}]`, "house in place of 0"},
+		{"a number that is not an id", `{"text":"a","replaces":-1}`, "Malformed tool_call JSON: replaces must be a whole number from 0 to 2147483647", "", ""},
 		{"no text", `{}`, "Error: Empty text.", "", ""},
 		{"null text", `{"text":null}`, "Error: Empty text.", "", ""},
 		{"blank text", `{"text":" \n"}`, "Error: Empty text.", "", ""},
@@ -326,6 +329,9 @@ func TestRemember(t *testing.T) {
 			var messages, tag string
 			for _, s := range b.mem.kept() {
 				messages, tag = messages+string(s.Messages), tag+s.Tag
+				if s.Replaces != nil {
+					tag += fmt.Sprintf(" in place of %d", *s.Replaces)
+				}
 			}
 			if messages != c.messages || tag != c.tag {
 				t.Errorf("stored %s with the tag %q, want %s with %q", messages, tag, c.messages, c.tag)
