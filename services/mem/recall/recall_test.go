@@ -222,8 +222,10 @@ func TestIncremental(t *testing.T) {
 // TestDamage checks every prefix of an index file, and damage of each byte.
 func TestDamage(t *testing.T) {
 	e := newEnv(t, "")
-	for _, text := range []string{"printer", "cups masked", "", "the printer again"} {
+	for i, text := range []string{"printer", "cups masked", "", "the printer again"} {
 		e.put("a", "", said("user", text, noon))
+		settled := time.Now().Add(time.Duration(i-10) * time.Minute)
+		zinotest.Must(t, os.Chtimes(e.path("a"), settled, settled))
 		e.search(Query{Text: "printer"})
 	}
 	path := e.index("a")
@@ -242,6 +244,15 @@ func TestDamage(t *testing.T) {
 		damaged[i] ^= byte(1 << (i % 8))
 		check(fmt.Sprint("damage at ", i), string(damaged))
 	}
+}
+
+// TestRewrittenEnd rewrites a log such that it seems to have grown.
+func TestRewrittenEnd(t *testing.T) {
+	e := newEnv(t, "")
+	zinotest.Must(t, os.WriteFile(e.path("a"), []byte(said("user", "the printer", noon)+"\n"), 0o600))
+	e.compare("printer kernels")
+	zinotest.Must(t, os.WriteFile(e.path("a"), []byte(said("user", "the kernels", noon)+"\n"+said("user", "more", noon)+"\n"), 0o600))
+	e.compare("printer kernels")
 }
 
 // TestRewrittenWhileIndexed rewrites a log in place while it is indexed.
