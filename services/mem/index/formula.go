@@ -80,9 +80,9 @@ func ParseQuery(text string) []QueryWord {
 // Saturation the part of the word in a score.
 func (w QueryWord) Part(stem, form float64) float64 {
 	if w.Form == "" {
-		return w.Weight * stem
+		return float64(w.Weight * stem)
 	}
-	return w.Weight * (float64(stemShare*stem) + float64(formShare*form))
+	return float64(w.Weight * (float64(stemShare*stem) + float64(formShare*form)))
 }
 
 // Prefixes returns the terms that may stand in for the stem if no document has it, the

@@ -94,8 +94,8 @@ func appendString(b []byte, s string) []byte {
 //	CRC-32C of everything above, four bytes, little-endian
 const magic = "zino index\n"
 
-// version must be raised with every change of the format and of Split and Stem, whose
-// terms the index contains.
+// version must be raised with every change of the format, of FirstWords, and of Split
+// and Stem, whose terms the index contains.
 const version = 2
 
 // stampMax is the maximum length of a stamp in bytes.
