@@ -97,7 +97,7 @@ func TestEmbeddingsFail(t *testing.T) {
 		}},
 		{"unknown", "HTTP 404", "not_found", status(404)},
 		{"slow", "the model took too long", "timeout", func(http.ResponseWriter, []string) bool { <-end; return true }},
-		{"limited", "HTTP 429", "busy", status(429)}, // the last one: rtr pauses afterwards
+		{"limited", "embeddings unavailable", "busy", status(429)}, // the last one: rtr pauses afterwards, with another text
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			named.SetEmbed(fault.answer)
