@@ -2,6 +2,7 @@ package recall
 
 import (
 	"bytes"
+	"crypto/sha512"
 	"encoding/binary"
 	"hash/crc32"
 	"io/fs"
@@ -20,7 +21,7 @@ const (
 	// batchSize is the size of the records at which a builder ends a batch.
 	batchSize = 256 << 10
 	stateSize = 4*8 + printSize
-	printSize = 64
+	printSize = sha512.Size
 	termSize  = 5
 	// recordMin is the size of a record without its numbers of variable length.
 	recordMin = 1 + 2 + 2
@@ -87,7 +88,7 @@ type state struct {
 	end         int64 // the offset behind the last line
 	size, mtime int64 // of the log, in bytes and nanoseconds; 0 if lines are missing
 	inode       uint64
-	print       [printSize]byte // the bytes before end
+	print       [printSize]byte // SHA-512 of the bytes before end, which may be secret
 }
 
 func appendState(b []byte, st *state) []byte {

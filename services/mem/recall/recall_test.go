@@ -82,13 +82,14 @@ func TestSecrets(t *testing.T) {
 	e := newEnv(t, "")
 	e.put("a", "", said("user", "printer", noon), fmt.Sprintf(`{"type":"tool_result","tool_use_id":"1","output":"hunter2 printer","ts":%q}`, noon), said("assistant", "done", noon))
 	e.put("b", `{"recall":false}`, said("user", "printer hunter2", noon))
+	e.put("c", "", said("user", "toner", noon), `{"type":"tool_result","tool_use_id":"1","output":"hunter2"}`) // at the end of the log
 	e.wants(Query{Text: "hunter2"})
 	e.put("b", "", said("user", "hunter2", noon)) // appended
 	e.wants(Query{Text: "hunter2"})
-	if found := e.search(Query{Text: "printer"}); len(found.Hits) != 2 || found.Searched != 1 {
+	if found := e.search(Query{Text: "printer"}); len(found.Hits) != 2 || found.Searched != 2 {
 		t.Errorf("found %+v", found)
 	}
-	for _, id := range []string{"a", "b"} {
+	for _, id := range []string{"a", "b", "c"} {
 		data := zinotest.Read(t, e.index(id))
 		if strings.Contains(data, "hunter2") || strings.Contains(data, string(hashBytes("hunter2"))) {
 			t.Errorf("the index of %s contains the secret", id)

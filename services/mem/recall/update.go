@@ -2,6 +2,7 @@ package recall
 
 import (
 	"context"
+	"crypto/sha512"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -208,18 +209,17 @@ func (u *update) continues(st *state, info fs.FileInfo) bool {
 	return st.inode == inode(info) && (!complete || info.Size() > st.size) && printOf(u.log, st.end) == st.print
 }
 
-// printOf returns the bytes before an offset of a log. The line break that the last line
-// of a log may lack counts.
+// printOf returns a hash of the bytes before an offset of a log. The line break that the
+// last line of a log may lack counts.
 func printOf(log *os.File, end int64) (print [printSize]byte) {
-	n := min(end, printSize)
-	b := print[printSize-n:]
-	switch read, _ := log.ReadAt(b, end-n); {
-	case int64(read) == n-1:
-		b[n-1] = '\n'
-	case int64(read) < n:
-		return [printSize]byte{}
+	b := make([]byte, min(end, 64))
+	switch read, _ := log.ReadAt(b, end-int64(len(b))); {
+	case read == len(b)-1:
+		b[read] = '\n'
+	case read < len(b):
+		return print
 	}
-	return print
+	return sha512.Sum512(b)
 }
 
 // index indexes the lines from an offset on. It returns a checksum of them.
