@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"time"
 	"unicode/utf8"
 
 	"zino/pkg/rpc"
@@ -31,9 +32,9 @@ func (s *Service) embed(ctx context.Context, in proto.Embed) (proto.Embeddings, 
 	if err != nil {
 		return none, err
 	}
-	v, _ := vendorOf(t.caps.Provider)
+	v, known := vendorOf(t.caps.Provider)
 	switch {
-	case t.caps.Problem != "":
+	case t.caps.Problem != "" && !(known && v.embed == nil): // a key would not help such a provider
 		return none, &proto.Error{Code: proto.CodeUnavailable, Message: t.caps.Problem}
 	case v.embed == nil:
 		return none, proto.Errorf(proto.CodeUnavailable, "%s has no embeddings: name another provider", t.caps.Provider)
@@ -51,7 +52,7 @@ func (s *Service) embed(ctx context.Context, in proto.Embed) (proto.Embeddings, 
 			return none, err
 		}
 		wait, more := backoff.Next(f.Wait)
-		if !more {
+		if until, limited := ctx.Deadline(); !more || limited && time.Until(until) < wait { // the caller is gone after the pause
 			return none, givenUp(f, wait, attempt)
 		}
 		s.log.Info("asking for embeddings again", "error", firstLine(f), "wait", wait, "attempt", attempt, "trace", rpc.Trace(ctx))

@@ -1,6 +1,7 @@
 package rtr
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/fakellm"
@@ -112,8 +114,7 @@ func TestEmbedInvalid(t *testing.T) {
 			t.Errorf("got %s: %s, want %s", e.Code, e.Message, tt.want)
 		}
 	}
-	t.Setenv("ANTHROPIC_API_KEY", testKey)
-	for _, provider := range []string{"anthropic", "offline"} {
+	for _, provider := range []string{"anthropic", "gemini", "offline"} { // with or without a key
 		_, err := r.embed(t, provider, "a")
 		if e := failure(t, err); e.Code != proto.CodeUnavailable || e.Message != provider+" has no embeddings: name another provider" {
 			t.Errorf("%s: %+v", provider, *e)
@@ -122,6 +123,11 @@ func TestEmbedInvalid(t *testing.T) {
 	zinotest.Equal(t, "requests", len(llm.Requests()), 0)
 	_, err := r.embed(t, "ollama", long)
 	zinotest.Must(t, err)
+	unconnected := start(t, func(*config.Config) {})
+	_, err = unconnected.embed(t, "", "a")
+	if e := failure(t, err); e.Code != proto.CodeUnavailable || !strings.HasPrefix(e.Message, "no model is connected: ") {
+		t.Errorf("without a model: %+v", *e)
+	}
 }
 
 // TestEmbedUnusable checks that an answer that does not fit is an error, is not asked
@@ -251,6 +257,26 @@ func TestEmbedDown(t *testing.T) {
 			t.Errorf("%s: %+v", provider, *e)
 		}
 	}
+}
+
+// TestEmbedDeadline: a caller that would be gone at the end of a pause gets the error of
+// the provider at once.
+func TestEmbedDeadline(t *testing.T) {
+	r, llm := embedRouter(t, nil)
+	asked := 0
+	llm.SetEmbed(func(w http.ResponseWriter, _ []string) bool {
+		asked++
+		w.Header().Set("Retry-After", "29")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+	defer cancel()
+	_, err := rpc.Call(ctx, r.client, proto.RtrEmbed, proto.Embed{Texts: []string{"a"}, Provider: "openai", Model: "nomic-embed-text"})
+	if e := failure(t, err); e.Code != proto.CodeBusy || !strings.Contains(e.Message, "HTTP 429") {
+		t.Errorf("got %+v", *e)
+	}
+	zinotest.Equal(t, "requests", asked, 1)
 }
 
 // TestEmbedSlow: an answer that does not come in time is the error timeout.
