@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -274,14 +275,11 @@ func TestFuse(t *testing.T) {
 		{[]int{1, 2, 3}, []int{2, 3, 4}, "2:0.9919 3:0.9761 1:0.5000 4:0.4841"},
 		{[]int{1, 2}, []int{2, 1}, "2:0.9919 1:0.9919"},
 	} {
-		got := ""
-		for i, f := range Fuse(test.a, test.b) {
-			if i > 0 {
-				got += " "
-			}
-			got += fmt.Sprintf("%d:%.4f", f.ID, f.Score)
+		var got []string
+		for _, f := range Fuse(test.a, test.b) {
+			got = append(got, fmt.Sprintf("%d:%.4f", f.ID, f.Score))
 		}
-		zinotest.Equal(t, fmt.Sprint(test.a, test.b), got, test.want)
+		zinotest.Equal(t, fmt.Sprint(test.a, test.b), strings.Join(got, " "), test.want)
 	}
 	var long []int
 	for i := range 150 {
