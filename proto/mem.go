@@ -115,8 +115,10 @@ type HardMemory struct {
 	// Messages are the messages as stored.
 	Messages Raw `json:"messages"`
 	// Score is the part of the query that the memory covers, words weighed by their
-	// rarity; 1 would be every word, many times. It is rounded to 4 digits. Scores
-	// of different queries do not compare.
+	// rarity, above 0 and below 1; 1 would be every word, many times. If vectors were
+	// used (see lexical and vector), it merges the ranks of both instead, and 1 is the
+	// first of both. It is rounded to 4 digits. Scores of different queries do not
+	// compare.
 	Score float64 `json:"score"`
 	// ID is the memory's id.
 	ID *int `json:"id,omitzero"`
@@ -125,9 +127,9 @@ type HardMemory struct {
 	// Words are the words of the query that the score consists of, those with the
 	// largest share first, if the request has explain: true.
 	Words []WordShare `json:"words,omitzero"`
-	// Lexical is the score by words, and Vector the cosine with the query, if the
-	// score was made of both rankings: it is 1 for the first of both. Absent: the
-	// memory is not among the first 100 by words, or has no vector.
+	// Lexical is the score by words, and Vector the cosine with the query, if vectors
+	// were used. Absent: the memory is not among the first 100 by words, or has no
+	// vector.
 	Lexical *float64 `json:"lexical,omitzero"`
 	// Vector: see Lexical.
 	Vector *float64 `json:"vector,omitzero"`
@@ -137,7 +139,8 @@ type HardMemory struct {
 type WordShare struct {
 	// Word is the word as in the query.
 	Word string `json:"word"`
-	// Share is its part of the score. The shares add up to the score.
+	// Share is its part of the score by words, which is lexical if that is present.
+	// The shares add up to it.
 	Share float64 `json:"share"`
 	// As is the word stem that was found instead, if no memory has that of the word.
 	As string `json:"as,omitzero"`

@@ -675,7 +675,7 @@ func (s *Service) embedHard(ctx context.Context, req proto.EmbedHard) (proto.Emb
 	v := s.vectors
 	switch {
 	case v == nil:
-		return proto.EmbeddedHard{}, proto.Errorf(proto.CodeUnavailable, "embeddings are switched off: see [mem] embed")
+		return proto.EmbeddedHard{}, proto.Errorf(proto.CodeUnavailable, `embeddings are switched off: name a model in [mem] embed, such as "ollama/nomic-embed-text"`)
 	case req.MaxTokens < 0:
 		return proto.EmbeddedHard{}, invalid(errors.New("max_tokens must be 0 or more"))
 	}

@@ -178,7 +178,7 @@ func TestEmbedOff(t *testing.T) {
 		on.want(`{"type":"search_hard",`+request+`,"embed":false}`, reply)
 		off.want(`{"type":"search_hard",`+request+`,"embed":true}`, reply)
 	}
-	off.wantError(`{"type":"embed_hard"}`, "unavailable", "embeddings are switched off: see [mem] embed")
+	off.wantError(`{"type":"embed_hard"}`, "unavailable", `embeddings are switched off: name a model in [mem] embed, such as "ollama/nomic-embed-text"`)
 	off.want(`{"type":"delete_hard","id":0}`, ok)
 	if names := zinotest.Names(t, off.dir); strings.Contains(names, vectorsDir) {
 		t.Errorf("files: %s", names)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
@@ -18,8 +19,9 @@ func newEmbed(env *command.Env) *cobra.Command {
 		Use: "embed", Short: "ask for the vectors of memories, to find them by meaning", Args: command.NoArgs, Annotations: command.PrintsJSON,
 		Long: `Send the memories that have no vector yet to the model that [mem] embed names, the
 newest first, and store the vectors. Searches then find memories by meaning, not only
-by their words. New memories get their vectors by themselves; this command is for
-those that were stored before. What was received before an error or Ctrl-C stays.`,
+by their words. New memories get their vectors by themselves while services run (in a
+chat, or with zino up). This command is for those stored before, and for those that a
+single zino memory add has stored. What was received before an error or Ctrl-C stays.`,
 		Example: "  zino memory embed --dry-run\n  zino memory embed --max-tokens 50000",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if req.MaxTokens < 0 {
@@ -55,14 +57,18 @@ func endpoint(ctx context.Context, d *connect.Daemon, done proto.EmbeddedHard) s
 func describeEmbed(done proto.EmbeddedHard, dryRun bool, at string) string {
 	to := done.Provider + "/" + done.Model + at
 	if dryRun {
-		return fmt.Sprintf("%d memories, %d texts without a vector: about %d tokens would be sent to %s.", done.Memories, done.Missing, done.Tokens, to)
+		if done.Missing == 0 {
+			return fmt.Sprintf("Nothing would be sent to %s: all memories have vectors.", to)
+		}
+		return fmt.Sprintf("About %d tokens would be sent to %s: %s without a vector, of %d memories in all.",
+			done.Tokens, to, text.Count(done.Missing, "text"), done.Memories)
 	}
-	text := fmt.Sprintf("%d texts embedded with %d tokens by %s; %d have no vector.", done.Embedded, done.Tokens, to, done.Missing)
+	line := fmt.Sprintf("%s embedded with %d tokens by %s; without a vector: %d.", text.Count(done.Embedded, "text"), done.Tokens, to, done.Missing)
 	if done.TooLong > 0 {
-		text += fmt.Sprintf(" %d are too long for the model.", done.TooLong)
+		line += fmt.Sprintf(" Too long for the model: %d.", done.TooLong)
 	}
 	if done.Exhausted {
-		text += " The limit of tokens is reached: run it again for the rest."
+		line += " The limit of tokens is reached: run it again for the rest."
 	}
-	return text
+	return line
 }

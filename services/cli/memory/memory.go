@@ -26,10 +26,10 @@ import (
 func New(env *command.Env) *cobra.Command {
 	return command.Group("memory", "stored memories: add, search, list, edit, export, inbox", `Store, find and edit what Zino remembers.
 
-A memory is a short text. The memories nearest to a message, by their words, are
-sent to the model with it. Each has an id, a number that never changes. The soft
-memory is one text that is part of every system prompt. Memories stay until you
-delete them.
+A memory is a short text. The memories nearest to a message, by their words and, if
+[mem] embed names a model, by their meaning, are sent to the model with it. Each has
+an id, a number that never changes. The soft memory is one text that is part of every
+system prompt. Memories stay until you delete them.
 
 With remember = "propose" in the section [mem] of the configuration, what the model
 wants to remember waits in the inbox until you accept it.`,
@@ -144,7 +144,10 @@ not compare.
 
 With --explain the words that made the score are shown, those with the largest
 share first, and in brackets the word stem that was found in place of one that no
-memory has. The exit status is 1 if nothing is found, as with grep.`,
+memory has. The exit status is 1 if nothing is found, as with grep.
+
+If [mem] embed names a model, memories are ranked by their meaning as well, and the
+score merges both ranks: 1 is the first of both. --explain still explains the words.`,
 		Example: "  zino memory search where is the spare key -k 3 --min-score 0.2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Query, req.TopK = strings.Join(args, " "), &k
