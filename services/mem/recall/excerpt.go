@@ -161,14 +161,14 @@ func (s *search) hit(i int, d session.Document) Hit {
 // excerptMax is the number of characters of an excerpt.
 const excerptMax = 300
 
-// occurrence is a word of the query in a text.
+// occurrence is a word of a text that gives words of the query a part.
 type occurrence struct {
-	word     int // of the query
+	term     uint32
 	from, to int // offsets in bytes
 }
 
 // excerpt returns the part of a text, on one line, that has the most important words of
-// the query: the largest sum of weight and IDF.
+// the query: the largest sum of weight times IDF.
 func (s *search) excerpt(said string) string {
 	line := text.OneLine(said)
 	if utf8.RuneCountInString(line) <= excerptMax {
@@ -176,17 +176,17 @@ func (s *search) excerpt(said string) string {
 	}
 	var found []occurrence
 	index.Split(line, func(w index.Word) {
-		if i, ok := s.wordOf(w); ok {
-			found = append(found, occurrence{i, w.From, w.To})
+		if term := s.find(s.encoder.hash(w)[0]).term; len(s.all.of[term]) > 0 {
+			found = append(found, occurrence{term, w.From, w.To})
 		}
 	})
 	const room = excerptMax - 2 // without an ellipsis at each end
-	within, sum, most := make(map[int]int), 0.0, 0.0
+	within, sum, most := make(map[uint32]int), 0.0, 0.0
 	start, end := 0, 0 // of the best window
 	for first, behind := 0, 0; first < len(found); first++ {
 		for ; behind < len(found) && utf8.RuneCountInString(line[found[first].from:found[behind].to]) <= room; behind++ {
-			if within[found[behind].word]++; within[found[behind].word] == 1 {
-				sum += s.importance(found[behind].word)
+			if within[found[behind].term]++; within[found[behind].term] == 1 {
+				sum += s.importance(found[behind].term)
 			}
 		}
 		if behind > first && sum > most {
@@ -196,29 +196,19 @@ func (s *search) excerpt(said string) string {
 			behind++
 			continue
 		}
-		if within[found[first].word]--; within[found[first].word] == 0 {
-			sum -= s.importance(found[first].word)
+		if within[found[first].term]--; within[found[first].term] == 0 {
+			sum -= s.importance(found[first].term)
 		}
 	}
 	return widen(line, start, end, room)
 }
 
-// importance returns the weight of a word times the IDF of its term.
-func (s *search) importance(i int) float64 { return s.words[i].Weight * s.all.stemIDF[i] }
-
-// wordOf returns the word of the query that a word of a text matches.
-func (s *search) wordOf(w index.Word) (int, bool) {
-	hashes := s.encoder.hash(w)
-	for k, hash := range hashes {
-		if k == 1 && !w.Plain {
-			break
-		}
-		if words := s.all.of[s.find(hash).term]; len(words) > 0 {
-			best := slices.MaxFunc(words, func(a, b uint32) int { return cmp.Compare(s.importance(int(a)), s.importance(int(b))) })
-			return int(best), true
-		}
+// importance returns the sum of weight times IDF over the words that a term gives a part of.
+func (s *search) importance(term uint32) (sum float64) {
+	for _, i := range s.all.of[term] {
+		sum += s.words[i].Weight * s.all.stemIDF[i]
 	}
-	return 0, false
+	return sum
 }
 
 // widen returns a part of a line with up to room characters, and an ellipsis where

@@ -139,6 +139,11 @@ func TestExcerpt(t *testing.T) {
 	if got := found.Hits[1].Excerpt; !strings.HasPrefix(got, "ünd so wéiter ünd") || utf8.RuneCountInString(got) > excerptMax {
 		t.Errorf("without a word of the query: %s", got)
 	}
+	// A term counts for each word of the query that it gives a part of.
+	e.put("b", "", said("user", "toner and fuser "+filler+"repair it", noon))
+	if found := e.search(Query{Text: "repaired repairing repairs toner fuser", Session: "b"}); len(found.Hits) != 1 || !strings.HasSuffix(found.Hits[0].Excerpt, "repair it") {
+		t.Errorf("three words with one stem: %+v", found.Hits)
+	}
 	for _, query := range []string{strings.Repeat("printer ", 10_000), randomText(rand.New(rand.NewPCG(1, 1)), 10_000), "x", "日本語のプリンタ", "the of and"} {
 		e.compare(query)
 	}
