@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strings"
@@ -168,7 +169,7 @@ func (v *vectors) prepare(ctx context.Context, query string) ([]float32, error) 
 	if err := v.fits(ctx); err != nil {
 		return nil, err
 	}
-	if err := v.cache.Refresh(); err != nil {
+	if err := v.cacheError(v.cache.Refresh()); err != nil {
 		return nil, err
 	}
 	if v.cache.Len() == 0 {
@@ -497,9 +498,9 @@ func (v *vectors) followUp(ids []int, deleted bool) error {
 // prune removes dead vectors if they are more than half.
 func (v *vectors) prune(ctx context.Context) error {
 	if err := v.cache.Refresh(); err != nil || v.cache.Dimensions() == 0 {
-		return err
+		return v.cacheError(err)
 	}
-	return v.cache.Prune(ctx, func() (map[embed.Key]bool, error) {
+	err := v.cache.Prune(ctx, func() (map[embed.Key]bool, error) {
 		if err := v.learn(ctx); err != nil {
 			return nil, err
 		}
@@ -517,6 +518,7 @@ func (v *vectors) prune(ctx context.Context) error {
 		}, nil)
 		return live, err
 	})
+	return v.cacheError(err)
 }
 
 // filled is the result of a fill.
@@ -542,7 +544,7 @@ func (v *vectors) missing(ctx context.Context, want func(id int) bool) (list []p
 	if err := v.fits(ctx); err != nil {
 		return nil, f, err
 	}
-	if err := errors.Join(v.cache.Refresh(), v.learn(ctx)); err != nil {
+	if err := errors.Join(v.cacheError(v.cache.Refresh()), v.learn(ctx)); err != nil {
 		return nil, f, err
 	}
 	var all []pending
@@ -644,10 +646,18 @@ func (v *vectors) embed(ctx context.Context, list []pending, f *filled) error {
 			v.name, e.Got, e.Have, v.path())
 	}
 	if err != nil {
-		return fileError("vectors of memories", v.path(), err)
+		return v.cacheError(err)
 	}
 	f.embedded += len(keys)
 	return nil
+}
+
+// cacheError adds the file name to an error of the cache.
+func (v *vectors) cacheError(err error) error {
+	if _, ok := errors.AsType[*fs.PathError](err); !ok {
+		return err
+	}
+	return fileError("vectors of memories", v.path(), err)
 }
 
 // path is the path of the cache.

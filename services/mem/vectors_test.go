@@ -409,6 +409,19 @@ func TestEmbedHardStops(t *testing.T) {
 	}
 }
 
+// TestEmbedUnreadableCache: the error of a cache that cannot be read names the file.
+func TestEmbedUnreadableCache(t *testing.T) {
+	m, _ := startEmbedding(t, stocked(t, 2), nil)
+	path := m.s.vectors.path()
+	zinotest.Must(t, os.MkdirAll(path, 0o700)) // a directory in its place
+	want := "vectors of memories: " + path + ": is a directory"
+	m.wantError(`{"type":"embed_hard"}`, "internal", want)
+	m.wantError(`{"type":"embed_hard","dry_run":true}`, "internal", want)
+	if _, notice := m.find("tea", ""); notice != "embeddings unavailable: "+want {
+		t.Errorf("got the notice %q", notice)
+	}
+}
+
 // TestEmbedLongTexts: the first 8,000 characters are sent, blank texts are not, and a
 // text that the model refuses stops no other.
 func TestEmbedLongTexts(t *testing.T) {

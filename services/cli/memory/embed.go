@@ -63,6 +63,9 @@ func describeEmbed(done proto.EmbeddedHard, dryRun bool, at string) string {
 		return fmt.Sprintf("About %d tokens would be sent to %s: %s without a vector, of %d memories in all.",
 			done.Tokens, to, text.Count(done.Missing, "text"), done.Memories)
 	}
+	if done.Embedded == 0 && done.Missing == 0 {
+		return "Nothing to do: all memories have vectors of " + done.Provider + "/" + done.Model + "."
+	}
 	line := fmt.Sprintf("%s embedded with %d tokens by %s; without a vector: %d.", text.Count(done.Embedded, "text"), done.Tokens, to, done.Missing)
 	if done.TooLong > 0 {
 		line += fmt.Sprintf(" Too long for the model: %d.", done.TooLong)
