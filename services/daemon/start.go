@@ -217,7 +217,8 @@ func (sess *session) room(onlyIdle bool) error {
 }
 
 // started returns the answer to turn_start: when the turn is stored, cannot run, or turns
-// out to wait for another constellation.
+// out to wait for another constellation. It may have ended by then: a follower from next
+// gets all that came behind its start.
 func (t *turn) started() (proto.TurnStarted, error) {
 	t.mu.Lock()
 	var waits <-chan struct{}
@@ -232,7 +233,7 @@ func (t *turn) started() (proto.TurnStarted, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	reply := proto.TurnStarted{SessionID: t.session.id, Turn: t.id, State: t.state, Next: t.next}
+	reply := proto.TurnStarted{SessionID: t.session.id, Turn: t.id, State: t.state, Next: t.begun}
 	switch {
 	case t.durable:
 		return reply, nil
@@ -276,7 +277,7 @@ func (t *turn) queue() {
 // isStored marks a turn as stored. session.mu is locked.
 func (t *turn) isStored() {
 	if !t.durable {
-		t.durable = true
+		t.durable, t.begun = true, t.log.Next
 		close(t.stored)
 	}
 	t.next = t.log.Next

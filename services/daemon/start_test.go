@@ -101,6 +101,26 @@ func storedPackets() []string {
 	return []string{running, packetUser, packetA, packetCall, packetUsage, packetResult, packetC, packetEnded}
 }
 
+// TestStartedAfterEnd checks the answer to turn_start for a turn that ends before the
+// answer is made: a follower from its next gets the text and the end.
+func TestStartedAfterEnd(t *testing.T) {
+	e := newResumeEnv(t, answer)
+	chat := proto.Chat{SessionID: "s-1", Message: "hi"}
+	sess := e.service.enter(chat.SessionID)
+	defer sess.leave()
+	turn, err := sess.newTurn(t.Context(), chat).submit(false)
+	zinotest.Must(t, err)
+	zinotest.Receive(t, "the end", turn.done)
+	started, err := turn.started()
+	zinotest.Must(t, err)
+	c := e.dial()
+	c.Send(fmt.Sprintf(`{"type":"turn_follow","session_id":"s-1","turn":%q,"from":%d}`, started.Turn, started.Next))
+	packets := strings.Join(plainPackets(e.followed(c)), "\n")
+	if !strings.Contains(packets, "all done") || !strings.Contains(packets, `"turn_ended"`) {
+		t.Errorf("a follower from %d gets\n%s", started.Next, packets)
+	}
+}
+
 // TestStart checks the answer to turn_start, the events of the turn, and the packets of
 // a follower that comes when the turn has ended.
 func TestStart(t *testing.T) {

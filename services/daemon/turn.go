@@ -56,6 +56,7 @@ type turn struct {
 	// Guarded by session.mu:
 	state      string
 	reason     string // of state
+	begun      int64  // offset behind the first append of it
 	next       int64  // offset behind its last turn event
 	keeps      bool   // its session in the table
 	launched   bool
