@@ -32,6 +32,13 @@ import (
 	"zino/services/cli/undo"
 )
 
+// Template functions of cobra belong to the program, not to a command.
+func init() {
+	cobra.AddTemplateFunc("flagUsages", func(flags *pflag.FlagSet) string {
+		return strings.TrimRight(flags.FlagUsagesWrapped(term.Width(os.Stdout)), "\n")
+	})
+}
+
 // Main runs the command and returns its exit status.
 func Main(args []string, in, out, err *os.File) int {
 	env := &command.Env{In: in, Out: out, Target: connect.Target{Err: err}, Args: args}
@@ -91,9 +98,6 @@ func newCommand(env *command.Env) *cobra.Command {
 	cmd.SetOut(env.Out)
 	cmd.SetErr(env.Err)
 	cmd.SetVersionTemplate("zino {{.Version}}\n")
-	cobra.AddTemplateFunc("flagUsages", func(flags *pflag.FlagSet) string {
-		return strings.TrimRight(flags.FlagUsagesWrapped(term.Width(os.Stdout)), "\n")
-	})
 	cmd.SetUsageTemplate(strings.NewReplacer(
 		".LocalFlags.FlagUsages | trimTrailingWhitespaces", "flagUsages .LocalFlags",
 		".InheritedFlags.FlagUsages | trimTrailingWhitespaces", "flagUsages .InheritedFlags").Replace(cmd.UsageTemplate()))
