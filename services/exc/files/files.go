@@ -22,6 +22,7 @@ import (
 	"strings"
 	"syscall"
 
+	"zino/pkg/realpath"
 	"zino/pkg/wire"
 )
 
@@ -153,7 +154,7 @@ func Do(ctx context.Context, c Call, sandbox *Sandbox, approve func(Plan) error)
 		}
 	}
 	if c.Tool != Read && sandbox != nil && (!sandbox.Write || sandbox.Root == "") {
-		if real, _, err := follow(path); err == nil && approve != nil {
+		if real, _, err := realpath.Follow(path); err == nil && approve != nil {
 			if err := approve(Plan{Path: real}); err != nil {
 				return Reply{}, err
 			}
@@ -212,7 +213,7 @@ func (s *Sandbox) explain(err error, tool, path string) error {
 	if s == nil || !ok || slices.Contains([]string{InvalidInput, OldNotFound, CountMismatch, Timeout, Denied, NotText}, e.Code) {
 		return err
 	}
-	real, _, walkErr := follow(path)
+	real, _, walkErr := realpath.Follow(path)
 	if walkErr != nil {
 		real = filepath.Clean(path)
 	}
@@ -270,8 +271,8 @@ func describe(err error, path string) string {
 // be those of temporary files.
 func reason(err error) error {
 	switch e := err.(type) {
-	case dirError:
-		return reason(e.error)
+	case realpath.DirError:
+		return reason(e.Err)
 	case *fs.PathError:
 		return e.Err
 	case *os.LinkError:

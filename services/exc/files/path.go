@@ -11,57 +11,9 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"zino/pkg/realpath"
 )
-
-// linksMax is how many symbolic links lead to a file at most, as in Linux.
-const linksMax = 40
-
-// dirError is an error of a directory on the way to a file.
-type dirError struct{ error }
-
-func (e dirError) Unwrap() error { return e.error }
-
-// follow returns the absolute path without symbolic links that path stands for.
-// What does not exist yet is taken as it is written; missing is the number of
-// such components at its end.
-func follow(path string) (real string, missing int, err error) {
-	at, rest := "/", path
-	for links := 0; rest != ""; {
-		var name string
-		name, rest, _ = strings.Cut(rest, "/")
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			at, missing = filepath.Dir(at), max(0, missing-1)
-			continue
-		}
-		next := filepath.Join(at, name)
-		to, err := os.Readlink(next)
-		switch {
-		case err == nil && links == linksMax:
-			err = syscall.ELOOP
-		case err == nil:
-			links++
-			if rest = strings.TrimRight(to+"/"+rest, "/"); filepath.IsAbs(to) {
-				at = "/"
-			}
-			continue
-		case errors.Is(err, syscall.EINVAL): // not a link
-			at = next
-			continue
-		case errors.Is(err, fs.ErrNotExist):
-			at = next
-			missing++
-			continue
-		}
-		if strings.Trim(rest, "/") != "" || errors.Is(err, syscall.ENOTDIR) {
-			err = dirError{err}
-		}
-		return "", 0, err
-	}
-	return at, missing, nil
-}
 
 // target is a file to change. Its directory, or the nearest one above it that
 // exists, is open, so that nothing else can be put in its place.
@@ -76,7 +28,7 @@ type target struct {
 
 // resolve finds the file that path leads to.
 func resolve(path string) (t *target, err error) {
-	real, missing, err := follow(path)
+	real, missing, err := realpath.Follow(path)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +42,7 @@ func resolve(path string) (t *target, err error) {
 		dir = filepath.Dir(dir)
 	}
 	if t.dir, err = os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0); err != nil {
-		return nil, dirError{err}
+		return nil, realpath.DirError{Err: err}
 	}
 	if opened, err := os.Readlink(throughFD(t.dir)); err != nil || opened != dir { // moved, or exchanged for a link
 		t.close()

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"zino/pkg/durable"
+	"zino/pkg/realpath"
 )
 
 var (
@@ -33,8 +34,8 @@ func (o *operation) write(path, content string) (Reply, error) {
 		return Reply{}, fail(WriteError, "%s names a directory, not a file", path)
 	}
 	t, err := o.claim(path)
-	if e, ok := errors.AsType[dirError](err); ok {
-		return Reply{}, fail(MkdirError, "Cannot make the directory %s: %v", filepath.Dir(path), reason(e.error))
+	if e, ok := errors.AsType[realpath.DirError](err); ok {
+		return Reply{}, fail(MkdirError, "Cannot make the directory %s: %v", filepath.Dir(path), reason(e.Err))
 	}
 	if err != nil {
 		return Reply{}, asError(err, WriteError, path)
