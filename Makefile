@@ -19,7 +19,7 @@ run: build ## build, and open a chat with this tree's ZINO.toml
 	@bin/zino --config ZINO.toml
 
 need: # what the tests use besides Go
-	@.ci/need git:git socat:socat jq:jq node:nodejs npm:npm python3:python3 shellcheck:shellcheck tmux:tmux cc:gcc unshare:util-linux chromium:chromium zsh:zsh fish:fish vim:vim
+	@.ci/need git:git socat:socat jq:jq node:nodejs npm:npm python3:python3 shellcheck:shellcheck tmux:tmux strace:strace cc:gcc unshare:util-linux chromium:chromium zsh:zsh fish:fish vim:vim
 
 test: need ## get what is needed and run all tests
 	go vet ./...

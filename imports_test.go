@@ -25,7 +25,9 @@ type entrance struct{ product, tests []string }
 
 // entrances lists every third-party module. No other may be used.
 var entrances = map[string]entrance{
-	"github.com/pelletier/go-toml":         {product: []string{"zino/pkg/config"}},
+	"github.com/pelletier/go-toml":         {product: []string{"zino/pkg/config", "zino/pkg/gate"}},
+	"mvdan.cc/sh":                          {product: []string{"zino/pkg/gate"}}, // commands of a shell to a tree
+	"github.com/bmatcuk/doublestar":        {product: []string{"zino/pkg/gate"}}, // ** in patterns of paths
 	"github.com/fsnotify/fsnotify":         {product: []string{"zino/pkg/watch"}},
 	"github.com/sashabaranov/go-openai":    {product: []string{"zino/services/rtr/wire/..."}},
 	"github.com/blevesearch/snowballstem":  {product: []string{"zino/services/mem/index"}},
@@ -71,7 +73,7 @@ var (
 			"github.com/mattn/go-runewidth", "github.com/muesli/cancelreader", "github.com/rivo/uniseg", "github.com/xo/terminfo",
 			"github.com/yuin/goldmark", "golang.org/x/sync", "golang.org/x/term",
 		},
-		"zino/services/cli/zino":           {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
+		"zino/services/cli/zino":           {"mvdan.cc/sh/v3", "github.com/bmatcuk/doublestar/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
 		"zino/services/ctx/zino-ctx":       {"github.com/fsnotify/fsnotify"},
 		"zino/services/daemon/zino-daemon": {},
 		"zino/services/exc/zino-exc": {
