@@ -89,6 +89,13 @@ func Secret(name, value string) bool {
 		strings.Contains(value, "://") && strings.Contains(value, "@") && secretURL().MatchString(value)
 }
 
+// Marks returns strings in capitals, of which every secret name contains one: parts
+// anywhere, ends before a character that is no letter or at the end. They are a filter
+// for texts, in which Secret then judges the names.
+func Marks() (parts, ends []string) {
+	return slices.Concat(secretParts, secretNames), slices.Concat(secretWords, secretSuffixes, secretEnds)
+}
+
 // separates reports whether a character separates the words of a name.
 func separates(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }
 

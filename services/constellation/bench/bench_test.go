@@ -36,6 +36,7 @@ var table = []row{
 	{"3 hops paced", false, benchPaced},
 	{"3 hops cold first chunk", false, benchFirstChunk},
 	{"parser", true, benchParser},
+	{"mask", true, benchMask},
 	{"providers", true, benchProviders},
 	{"open streams", false, benchStreams},
 	{"cli start", false, benchCLIStart},

@@ -1,0 +1,534 @@
+package mask_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"zino/pkg/environ"
+	"zino/pkg/mask"
+	"zino/pkg/zinotest"
+)
+
+// random returns n characters of a set, always the same ones.
+func random(seed uint64, n int, set string) string {
+	r := rand.New(rand.NewPCG(seed, 7))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = set[r.IntN(len(set))]
+	}
+	return string(b)
+}
+
+const (
+	digits = "0123456789"
+	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	lower  = "abcdefghijklmnopqrstuvwxyz"
+	letter = upper + lower + digits
+	b64    = letter + "+/"
+	hexa   = digits + "abcdef"
+)
+
+// A canary is a secret in a text: secret may not occur in the masked text. The
+// secrets are put together here, so that no scanner of repositories reports them.
+type canary struct{ name, kind, text, secret string }
+
+func canaries() (list []canary) {
+	seed := uint64(0)
+	add := func(name, kind, format, prefix string, n int, set string) {
+		seed++
+		body := random(seed, n, set)
+		list = append(list, canary{name, kind, fmt.Sprintf(format, prefix+body), body})
+	}
+	add("AWS access key", "aws-key", "key id %s in use", "AKIA", 16, upper+"234567")
+	add("AWS temporary key", "aws-key", `{"id":"%s"}`, "ASIA", 16, upper+"234567")
+	add("AWS secret key", "value", "aws_secret_access_key = %s", "", 40, b64)
+	add("AWS keys in a table", "aws-secret", "bob,AK"+"IA"+random(99, 16, upper)+",%s", "", 40, b64)
+	add("GitHub personal", "github", "git clone with %s", "gh"+"p_", 36, letter)
+	add("GitHub OAuth", "github", "\"%s\"", "gh"+"o_", 36, letter)
+	add("GitHub user", "github", "a=%s;", "gh"+"u_", 36, letter)
+	add("GitHub server", "github", "x\\n%s", "gh"+"s_", 36, letter)
+	add("GitHub refresh", "github", "(%s)", "gh"+"r_", 76, letter)
+	add("GitHub fine-grained", "github", "%s", "github_"+"pat_", 82, letter+"_")
+	add("GitLab", "gitlab", "PRIVATE-TOKEN %s", "glpat"+"-", 20, letter)
+	add("Slack bot", "slack", "%s", "xox"+"b-", 50, digits+lower)
+	add("Slack app", "slack", "%s", "xap"+"p-1-", 60, digits+upper)
+	add("Slack webhook", "slack", "curl https://%s", "hooks.slack"+".com/services/", 44, letter)
+	add("Stripe live", "stripe", "stripe: %s.", "sk_"+"live_", 24, letter)
+	add("Stripe restricted", "stripe", "%s", "rk_"+"live_", 24, letter)
+	add("Stripe webhook", "stripe", "%s", "wh"+"sec_", 32, letter)
+	add("Google API", "google", "maps?a=%s&b=1", "AI"+"za", 35, letter+"-_")
+	add("Google OAuth", "google", "%s", "ya"+"29.", 60, letter+"-_")
+	add("Google client", "google", "%s", "GOC"+"SPX-", 28, letter)
+	add("npm", "npm", "//registry/:_x %s", "np"+"m_", 36, letter)
+	add("PyPI", "pypi", "%s", "py"+"pi-", 100, letter+"-_")
+	add("Docker", "docker", "%s", "dckr"+"_pat_", 27, letter+"-_")
+	add("Docker configuration", "value", "\t\t\"auth\": \"%s\"", "", 40, letter)
+	add("Hugging Face", "huggingface", "%s", "h"+"f_", 34, letter)
+	add("OpenAI project", "openai", "%s", "sk-"+"proj-", 100, letter+"-_")
+	add("OpenAI", "api-key", "%s", "sk"+"-", 48, letter)
+	add("Anthropic", "anthropic", "%s", "sk-"+"ant-api03-", 93, letter+"-_")
+	add("OpenRouter", "openrouter", "%s", "sk-"+"or-v1-", 64, hexa)
+	add("age", "age", "%s", "AGE-SECRET"+"-KEY-1", 58, upper+digits)
+	add("WireGuard", "value", "PrivateKey = %s=", "", 43, b64)
+	add("OpenSSH body", "private-key", "%s", "b3BlbnNzaC1rZXkt"+"djEAAAAA", 46, b64)
+	add("JSON Web Token", "jwt", "t: %s", "ey"+"J"+random(1, 30, letter)+".ey"+"J", 200, letter+"-_")
+	add("Authorization", "authorization", "> authorization: Bearer %s\r", "", 30, letter)
+	add("Authorization basic", "authorization", "curl -H 'Authorization: Basic %s' x", "", 24, letter)
+	add("Authorization in JSON", "authorization", `{"Authorization":"token %s"}`, "", 24, letter)
+	add("bearer token", "authorization", `"Authorization", "Bearer %s"`, "", 40, letter)
+	add("Cookie", "cookie", "Cookie: a=%s; b=2", "", 24, letter)
+	add("Set-Cookie", "cookie", "< Set-Cookie: sid=%s; Path=/", "", 24, letter)
+	add("URL password", "password", "postgres://app:%s@db.example.com/app", "", 12, letter)
+	add("URL token", "password", "https://%s@github.com/a/b", "", 24, letter)
+	add(".netrc", "password", "machine example.com login ann password %s", "", 10, letter)
+	add(".netrc line", "password", "\n  password %s\n", "", 10, letter)
+	add("environment", "value", "DB_PASSWORD=%s", "", 12, lower+digits)
+	add("export", "value", "export MY_TOKEN='%s'", "", 16, letter)
+	add("docker run", "value", "docker run -e API_KEY=%s image", "", 16, letter)
+	add("PAT", "value", "GH_PAT=%s", "", 16, letter)
+	add("short mark", "value", "DB_PW=%s", "", 16, letter)
+	add("YAML", "value", "  password: %s", "x7", 12, letter)
+	add("JSON member", "value", `{"client_secret": "%s"}`, "", 16, letter)
+	add("escaped JSON", "value", `"{\"api_key\":\"%s\"}"`, "a1b2c3", 20, letter)
+	add("escaped lines", "value", `"A=1\nDB_PASSWORD=%s\nB=2"`, "", 16, letter)
+	add("query", "value", "https://example.com/?access_token=%s&x=1", "a1b2c3", 20, letter)
+	for i, form := range []string{"%s", "  %s", "> %s", "12\t%s", "+%s"} {
+		body := lines(base64.StdEncoding.EncodeToString([]byte(random(uint64(200+i), 500, letter))), 64)
+		pem := slices.Concat([]string{"-----BEGIN RSA PRIVATE" + " KEY-----"}, body, []string{"-----END RSA PRIVATE" + " KEY-----"})
+		text := "before\n"
+		for _, line := range pem {
+			text += fmt.Sprintf(form, line) + "\n"
+		}
+		list = append(list, canary{"PEM " + form, "private-key", text + "after\n", body[3]})
+		if i == 0 {
+			list = append(list,
+				canary{"PEM in JSON", "private-key", `{"private_key":"` + strings.Join(pem, `\n`) + `\n","x":1}`, body[3]},
+				canary{"PEM without end", "private-key", strings.Join(pem[:6], "\n") + "\nafter\n", body[3]},
+				canary{"PEM in Base64", "private-key", "tls.key: " + base64.StdEncoding.EncodeToString([]byte(text[7:])), base64.StdEncoding.EncodeToString([]byte(text[7:]))[100:160]})
+		}
+	}
+	return list
+}
+
+func lines(s string, n int) (list []string) {
+	for chunk := range slices.Chunk([]byte(s), n) {
+		list = append(list, string(chunk))
+	}
+	return list
+}
+
+func newMasker(t testing.TB, c mask.Config) *mask.Masker {
+	t.Helper()
+	c.Salt = []byte("salt")
+	m, err := mask.New(c)
+	zinotest.Must(t, err)
+	return m
+}
+
+// stream masks text cut at the places cuts.
+func stream(m *mask.Masker, text string, cuts ...int) string {
+	s := m.Stream()
+	var out []byte
+	at := 0
+	for _, cut := range cuts {
+		out = append(out, s.Add([]byte(text[at:cut]))...)
+		at = cut
+	}
+	out = append(out, s.Add([]byte(text[at:]))...)
+	return string(append(out, s.Flush()...))
+}
+
+func TestMasksShapes(t *testing.T) {
+	m := newMasker(t, mask.Config{})
+	list := canaries()
+	if len(list) < 30 {
+		t.Fatalf("only %d shapes", len(list))
+	}
+	for _, c := range list {
+		masked, n := m.Text([]byte(c.text))
+		got := string(masked)
+		if strings.Contains(got, c.secret) || !strings.Contains(got, "[masked:"+c.kind+":") || n == 0 {
+			t.Errorf("%s: %q became %q with %d masks", c.name, c.text, got, n)
+		}
+		if again, n := m.Text(masked); n != 0 || string(again) != got {
+			t.Errorf("%s: masked again: %q became %q", c.name, got, again)
+		}
+		if !mask.HasPlaceholder(got) || mask.HasPlaceholder(c.text) {
+			t.Errorf("%s: HasPlaceholder is wrong", c.name)
+		}
+	}
+}
+
+// TestStreamEqualsText cuts each canary at every place, within short and long lines.
+func TestStreamEqualsText(t *testing.T) {
+	m := newMasker(t, mask.Config{})
+	for _, c := range canaries() {
+		for _, filler := range []int{0, 3500, 4090, 20_000} {
+			text := strings.Repeat("some words ", filler/11) + c.text + strings.Repeat(" more words", filler/11)
+			want, _ := m.Text([]byte(text))
+			if strings.Contains(string(want), c.secret) {
+				t.Fatalf("%s in a line of %d bytes: the secret is in the output", c.name, len(text))
+			}
+			step := 1 + filler/500
+			for cut := filler; cut <= min(len(text), filler+len(c.text)); cut += step {
+				if got := stream(m, text, cut); got != string(want) {
+					t.Fatalf("%s cut at %d: %q instead of %q", c.name, cut, got, want)
+				}
+			}
+			every := make([]int, len(text))
+			for i := range every {
+				every[i] = i
+			}
+			if got := stream(m, text, every...); got != string(want) {
+				t.Fatalf("%s byte by byte: %q instead of %q", c.name, got, want)
+			}
+		}
+	}
+}
+
+// TestStreamKeepsBack checks what a stream passes on before it knows the rest.
+func TestStreamKeepsBack(t *testing.T) {
+	s := newMasker(t, mask.Config{}).Stream()
+	if got := string(s.Add([]byte("one\ntwo"))); got != "one\n" {
+		t.Errorf("%q was passed on, want the whole line", got)
+	}
+	long := strings.Repeat("x y ", 2000)
+	if got := s.Add([]byte(long)); len(got) == 0 || 3+len(long)-len(got) < 512 || 3+len(long)-len(got) > 8192 {
+		t.Errorf("%d of %d bytes of a long line were passed on", len(got), len(long))
+	}
+	s.Flush()
+	if got := s.Add([]byte("-----BEGIN PRIVATE" + " KEY-----\n" + random(1, 64, b64) + "\n")); len(got) > 0 {
+		t.Errorf("%q of a private key was passed on", got)
+	}
+	if got := s.Add([]byte(strings.Repeat(random(1, 64, b64)+"\n", 300))); !strings.HasPrefix(string(got), "[masked:private-key:") || len(got) > 100 {
+		t.Errorf("%.100q was passed on of a key over 16 KiB", got)
+	}
+	if got := string(s.Flush()); !strings.HasPrefix(got, "[masked:private-key:") || len(got) > 100 {
+		t.Errorf("the rest of the key became %.100q", got)
+	}
+	if s.Count() != 2 {
+		t.Errorf("%d masks, want 2", s.Count())
+	}
+}
+
+// encodings returns the forms of a secret that its hints must recognize.
+func encodings(secret string) map[string]string {
+	quoted, _ := json.Marshal(secret)
+	return map[string]string{
+		"raw":                    secret,
+		"Base64":                 base64.StdEncoding.EncodeToString([]byte(secret)),
+		"Base64 of a character":  base64.StdEncoding.EncodeToString([]byte("a" + secret + "z")),
+		"Base64 of two":          base64.StdEncoding.EncodeToString([]byte("ab" + secret)),
+		"Base64 of user:pass":    base64.StdEncoding.EncodeToString([]byte("user:" + secret + "\n")),
+		"Base64 for URLs":        base64.RawURLEncoding.EncodeToString([]byte("x" + secret)),
+		"query":                  url.QueryEscape(secret),
+		"path":                   url.PathEscape(secret),
+		"hexadecimal":            hex.EncodeToString([]byte(secret)),
+		"hexadecimal in capital": strings.ToUpper(hex.EncodeToString([]byte(secret))),
+		"JSON":                   string(quoted[1 : len(quoted)-1]),
+	}
+}
+
+// TestMasksNamesOfEnvironment checks that all names that executed code does not get are
+// known here.
+func TestMasksNamesOfEnvironment(t *testing.T) {
+	m := newMasker(t, mask.Config{})
+	parts, ends := environ.Marks()
+	for _, mark := range slices.Concat(parts, ends) {
+		for _, name := range []string{"X_" + mark, mark + "_X", mark + "2", strings.ToLower(mark), "my-" + mark} {
+			line := fmt.Sprintf("{%q: %q}", name, random(1, 24, letter))
+			if _, n := m.Text([]byte(line)); environ.Secret(name, "") != (n == 1) {
+				t.Errorf("%s: %d masks, withheld: %v", line, n, n == 0)
+			}
+		}
+	}
+}
+
+func TestMasksKnownValues(t *testing.T) {
+	secrets := []string{
+		"sk-test-" + random(1, 40, letter), random(2, 16, letter), random(3, 64, b64+`"\<>&%?=`),
+		"pass word " + random(4, 20, "äöü "+letter), random(5, 700, letter),
+	}
+	hints := mask.NewHints(secrets)
+	wire, err := json.Marshal(hints)
+	zinotest.Must(t, err)
+	for _, secret := range secrets {
+		if strings.Contains(string(wire), secret) {
+			t.Error("the hints contain the secret")
+		}
+	}
+	var got mask.Hints
+	zinotest.Must(t, json.Unmarshal(wire, &got))
+	for name, m := range map[string]*mask.Masker{
+		"hints":  newMasker(t, mask.Config{Hints: got, NoShapes: true}),
+		"values": newMasker(t, mask.Config{Values: secrets, NoShapes: true}),
+	} {
+		for i, secret := range secrets {
+			for form, encoded := range encodings(secret) {
+				for _, around := range []string{"", "x", "a line\n", strings.Repeat("é", 5000)} {
+					text := around + encoded + around
+					masked, n := m.Text([]byte(text))
+					// The characters at both ends of Base64 have bits of the text around.
+					if n != 1 || strings.Contains(string(masked), encoded[4:len(encoded)-5]) {
+						t.Errorf("%s: secret %d, %s, in %d bytes: %d masks", name, i, form, len(text), n)
+					}
+					if around == "x" && encoded == secret {
+						for cut := range len(text) {
+							if got := stream(m, text, cut); got != string(masked) {
+								t.Fatalf("%s: secret %d cut at %d: %q", name, i, cut, got)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestValuesOfLines(t *testing.T) {
+	key := "-----BEGIN PRIVATE" + " KEY-----\n" + random(1, 64, b64) + "\n" + random(2, 30, b64) + "\n-----END PRIVATE" + " KEY-----\n"
+	m := newMasker(t, mask.Config{Values: []string{key, "short-pw", "tiny"}, NoShapes: true})
+	masked, n := m.Text([]byte("a " + random(2, 30, b64) + " b\n-----BEGIN PRIVATE" + " KEY-----\nxshort-pwx tiny\n"))
+	want := regexp.MustCompile(`^a \[masked:secret:....\] b\n-----BEGIN PRIVATE KEY-----\nx\[masked:secret:....\]x tiny\n$`)
+	if n != 2 || !want.Match(masked) {
+		t.Errorf("%d masks: %q", n, masked)
+	}
+	if h := mask.NewHints([]string{"fifteen-bytes-x"}); len(h.Values) != 0 {
+		t.Error("a value of 15 bytes has hints")
+	}
+}
+
+// TestHintsAgreeWithSearch compares the hash scan with a search for each encoding.
+func TestHintsAgreeWithSearch(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	secrets := []string{random(1, 16, "ab"), random(2, 17, "ab"), random(3, 24, "abc")}
+	m := newMasker(t, mask.Config{Hints: mask.NewHints(secrets), NoShapes: true})
+	var forms []string
+	for _, secret := range secrets {
+		forms = append(forms, secret, hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret))[:len(secret)*8/6])
+	}
+	for range 3000 {
+		var text []byte
+		for range 1 + r.IntN(12) {
+			f := forms[r.IntN(len(forms))]
+			switch r.IntN(4) {
+			case 0:
+				f = f[r.IntN(len(f)):]
+			case 1:
+				f = f[:r.IntN(len(f))]
+			case 2:
+				f = random(r.Uint64(), 3, "ab \n")
+			}
+			text = append(text, f...)
+		}
+		hidden := make([]bool, len(text))
+		for _, f := range forms {
+			for at := range text {
+				if bytes.HasPrefix(text[at:], []byte(f)) {
+					for i := range f {
+						hidden[at+i] = true
+					}
+				}
+			}
+		}
+		var want []byte
+		for i, b := range text {
+			if !hidden[i] {
+				want = append(want, b)
+			}
+		}
+		masked, _ := m.Text(text)
+		if got := regexp.MustCompile(`\[masked:secret:....\]`).ReplaceAll(masked, nil); string(got) != string(want) {
+			t.Fatalf("%q became %q, want %q without placeholders", text, masked, want)
+		}
+	}
+}
+
+func TestPlaceholders(t *testing.T) {
+	secret := "gh" + "p_" + random(1, 36, letter)
+	text := []byte(secret + " and " + secret)
+	one, n := newMasker(t, mask.Config{}).Text(text)
+	if a, b, _ := strings.Cut(string(one), " and "); n != 2 || a != b || !regexp.MustCompile(`^\[masked:github:[0-9a-f]{4}\]$`).MatchString(a) {
+		t.Errorf("%q became %q with %d masks", text, one, n)
+	}
+	m, err := mask.New(mask.Config{Salt: []byte("another")})
+	zinotest.Must(t, err)
+	if other, _ := m.Text(text); bytes.Equal(other, one) {
+		t.Error("the placeholder does not depend on the salt")
+	}
+	for _, text := range []string{"[masked:KIND:xxxx]", "[masked:github:12]", "[masked:other:1234]", "masked:github:1234"} {
+		if mask.HasPlaceholder(text) {
+			t.Errorf("%q counts as a placeholder", text)
+		}
+	}
+}
+
+func TestAllowAndShapes(t *testing.T) {
+	text := "API_KEY=a1b2c3d4e5f6g7h8 API_KEY=a1b2c3d4e5f6g7h8x known-value-0123456789"
+	m := newMasker(t, mask.Config{Allow: []string{"a1b2[a-z0-9]{12}", "known-.*"}, Values: []string{"known-value-0123456789"}})
+	masked, n := m.Text([]byte(text))
+	if n != 2 || !strings.HasPrefix(string(masked), "API_KEY=a1b2c3d4e5f6g7h8 API_KEY=[masked:value:") || !strings.Contains(string(masked), "] [masked:secret:") {
+		t.Errorf("allowed: %d masks: %s", n, masked)
+	}
+	m = newMasker(t, mask.Config{NoShapes: true, Values: []string{"known-value-0123456789"}})
+	if masked, n := m.Text([]byte(text)); n != 1 || !strings.HasPrefix(string(masked), "API_KEY=a1b2c3d4e5f6g7h8 API_KEY=a1b2c3d4e5f6g7h8x [masked:secret:") {
+		t.Errorf("without shapes: %d masks: %s", n, masked)
+	}
+}
+
+func TestNewRejects(t *testing.T) {
+	good := mask.NewHints([]string{"0123456789abcdef"})
+	even, short := good, good
+	even.Base &^= 1
+	even.Base |= 2
+	short.Values = []mask.Hint{{Length: 16, SHA256: []byte("x")}}
+	for name, c := range map[string]mask.Config{
+		"expression":   {Allow: []string{"("}},
+		"even base":    {Hints: even},
+		"short hash":   {Hints: short},
+		"short length": {Hints: mask.Hints{Base: 3, Values: []mask.Hint{{Length: 15, SHA256: good.Values[0].SHA256}}}},
+	} {
+		if _, err := mask.New(c); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// ordinary are lines with the names or the forms of secrets, but without secrets.
+const ordinary = `
+password := readPassword(terminal)
+DB_PASSWORD=${DB_PASSWORD}
+DB_PASSWORD=<your password here>
+DB_PASSWORD=changeme1234
+DB_PASSWORD=xxxxxxxxxxxx
+API_KEY=$(cat /run/secrets/api_key)
+"token": null, "api_key": "", "password": "********"
+token = lexer.Next()
+if token == "identifier42x" {
+"max_tokens": 128000, "input_tokens": 1234567890
+key: "memory_limit"
+"key": "page_outline"
+for key, value := range sortedKeys(m) {
+SSH_AUTH_SOCK=/run/user/1000/keyring/ssh
+SSH_KEY=/home/ann/.ssh/id_ed25519
+private_key_path: /etc/ssl/private/server.key
+primary_key = id
+PUBLIC_KEY=c2lnbmluZyBrZXkgZm9yIHJlbGVhc2Vz
+the password must be at least 8 characters
+password required
+Authorization: required for all requests
+req.Header.Set("Authorization", "Bearer "+key)
+curl -H "Authorization: Bearer $TOKEN" https://example.com
+Cookie: the name of a header
+http://localhost:8080/path@2x.png
+git@github.com:owner/repo.git
+https://github.com/owner/repo
+http://user:password@example.com/
+fmt.Sprintf("https://%s:%s@%s", user, pass, host)
+task-1234567890abcdefghij1234567890
+disk-0123456789abcdefghijkl is full
+commit 3f786850e387550fdab836ed7e6dc881de23001b
+sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+github.com/x/y v1.2.3 h1:DpHIWsSS8yGNUQwZKWiTqvaP9ynSmQVQKSvJ2AbcDeF=
+550e8400-e29b-41d4-a716-446655440000
+-----BEGIN CERTIFICATE-----
+const marker = "-----BEGIN PRIVATE KEY-----"
+sk-your-api-key-goes-here-please
+cookie_expires = 2026-11-23T15:02:32Z
+`
+
+func TestLeavesOrdinaryLines(t *testing.T) {
+	m := newMasker(t, mask.Config{})
+	for line := range strings.Lines(ordinary) {
+		if masked, n := m.Text([]byte(line)); n > 0 {
+			t.Errorf("%q became %q", line, masked)
+		}
+	}
+	if _, n := m.Text([]byte(ordinary)); n > 0 {
+		t.Errorf("%d masks in all lines", n)
+	}
+}
+
+// TestFalseMasks masks the sources of this repository without its tests, and made-up
+// logs, and expects less than 5 masks in 10,000 lines.
+func TestFalseMasks(t *testing.T) {
+	var text bytes.Buffer
+	zinotest.Must(t, filepath.WalkDir("../..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.IsDir() && d.Name() == "testdata" {
+			return cmpSkip(err)
+		}
+		if source := strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".md") || strings.HasSuffix(name, ".toml"); !source {
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		text.Write(content)
+		return err
+	}))
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 10_000 {
+		fmt.Fprintf(&text, logLines[i%len(logLines)]+"\n", 10+r.IntN(50), random(r.Uint64(), 8, hexa), r.IntN(100_000), random(r.Uint64(), 12, lower))
+	}
+	m := newMasker(t, mask.Config{})
+	all, found := 0, 0
+	for line := range bytes.Lines(text.Bytes()) {
+		all++
+		if masked, n := m.Text(line); n > 0 {
+			found += n
+			t.Logf("%s%s", line, masked)
+		}
+	}
+	if all < 10_000 || found*10_000 >= 5*all {
+		t.Errorf("%d masks in %d lines", found, all)
+	}
+}
+
+func cmpSkip(err error) error {
+	if err != nil {
+		return err
+	}
+	return filepath.SkipDir
+}
+
+// logLines are formats of log lines with a minute, hexadecimal digits, a number and letters.
+var logLines = []string{
+	"2026-11-23T10:%d:01Z INFO request id=%s took=%dus path=/api/%s",
+	"Nov 23 10:%d:22 host sshd[811]: Accepted publickey for %s from 10.0.0.7 port %d ssh2: ED25519 SHA256:%s",
+	"10.0.0.%d - - [23/Nov/2026:10:31:00 +0000] \"GET /static/%s.js HTTP/1.1\" 200 %d \"https://example.com/%s\"",
+	`{"level":"info","minute":%d,"trace_id":"%s","tokens":%d,"msg":"cache key %s not found"}`,
+	"time=10:%d level=warn msg=\"token expired\" user=%s retries=%d key=user:%s",
+	"[%d%%] Building object %s.o (%d of 4096) in %s",
+	"10:%d kernel: usb 1-1: new device, idVendor=%s, keyboard %d %s",
+	"npm WARN deprecated %d: %s@%d.0.1 use %s instead",
+	"10:%d mysqld: Access denied for user '%s'@'localhost' (using password: YES) %d %s",
+	"postgres[%d]: LOG: statement: SELECT %s FROM t WHERE primary_key = %d AND name = '%s'",
+}
+
+func TestValuesReadsFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) { zinotest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
+	write("a.env", "# comment=with-a-value\nexport A='quoted value'\nB=plain-value=1\nC=short\n\nbase64line==\n12345678901\n")
+	write("b.json", `{"x":{"password":"in-json-1","n":12345678},"list":["in-json-2","no"]}`)
+	write("c.part", "  \"key\": \"a-member-1\",\n\"a string\"\n")
+	got, err := mask.Values([]string{filepath.Join(dir, "*")}, []string{"OTHER=not-this-one", "TOKEN=from-the-environment"}, []string{"TOKEN", "MISSING"})
+	zinotest.Must(t, err)
+	want := []string{"from-the-environment", "quoted value", "plain-value=1", "base64line==", "12345678901", "in-json-2", "in-json-1", "a-member-1", "a string"}
+	if !slices.Equal(got, want) {
+		t.Errorf("values %q, want %q", got, want)
+	}
+	zinotest.Must(t, os.Mkdir(filepath.Join(dir, "directory"), 0o700))
+	if got, err := mask.Values([]string{filepath.Join(dir, "*"), "[", "/nonexistent"}, nil, nil); err == nil || len(got) != len(want)-1 {
+		t.Errorf("with a directory: %d values, error %v", len(got), err)
+	}
+}
