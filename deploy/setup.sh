@@ -33,7 +33,7 @@ end() {
 
 # forget makes systemd forget the removed units.
 forget() {
-	rm -rf /run/zino /run/zino-run /run/zino-exc
+	rm -rf /run/zino /run/zino-run /run/zino-gate /run/zino-exc
 	[ -d /run/systemd/system ] || return 0
 	systemctl daemon-reload
 	systemctl reset-failed 'zino-*' 2>/dev/null || true # none had failed
