@@ -93,6 +93,7 @@ func (c *Config) keyRules() []rule {
 		{"undo.scan_ms", c.Undo.ScanMS >= 1 && c.Undo.ScanMS <= 60000, "from 1 to 60000 milliseconds"},
 		{"undo.max_bytes", c.Undo.MaxBytes >= 1<<20, "1048576 bytes or more"},
 		{"undo.max_age", c.Undo.MaxAge.valid(), durations},
+		{"gate.mode", c.Gate.Mode == "" || slices.Contains(Modes, c.Gate.Mode), quoted(Modes) + ", or empty (derived from the sandbox level)"},
 		{"mem.durability", slices.Contains([]string{"fsync", "os"}, c.Mem.Durability), `"fsync" or "os"`},
 		{"mem.embed", c.Mem.Embed == "" || isEmbedModel(c.Mem.Embed), `empty (off), or provider/model such as "ollama/nomic-embed-text", the provider one of ` + quoted(embedProviders)},
 		{"mem.remember", slices.Contains([]string{"store", "propose"}, c.Mem.Remember), `"store" or "propose"`},

@@ -47,6 +47,7 @@ type Config struct {
 	Sys     Sys     `toml:"sys"`
 	Exc     Exc     `toml:"exc"`
 	Undo    Undo    `toml:"undo"`
+	Gate    Gate    `toml:"gate"`
 	Mem     Mem     `toml:"mem"`
 	Ctx     Ctx     `toml:"ctx"`
 	Repl    Repl    `toml:"repl"`
@@ -145,6 +146,15 @@ type Undo struct {
 // undoExclude are the directories that scans skip by default.
 var undoExclude = []string{".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".gradle", ".next", ".cache"}
 
+// Gate configures which calls of a model run without a question.
+type Gate struct {
+	Mode string   `toml:"mode"` // one of Modes; empty: derived from the sandbox level
+	Env  []string `toml:"env"`  // patterns of variables that a command may set and still be allowed by a rule
+}
+
+// Modes are the modes of approval.
+var Modes = []string{"plan", "ask", "auto", "yolo"}
+
 // Mem configures the memory.
 type Mem struct {
 	Socket      string `toml:"socket"`
@@ -223,6 +233,7 @@ func Default() *Config {
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md", SessionTemplate: "SESSION.md"},
 		Exc:             Exc{Socket: "/run/zino/exc.sock", DataDir: "data/exc", OrphanTimeout: "10m", Timeout: 30, SessionTimeout: 120, JobLinger: "15m", JobMaxAge: "24h", JobOutputMax: 64 << 20, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
 		Undo:            Undo{Enabled: true, Files: 20000, FileBytes: 16 << 20, Bytes: 64 << 20, ScanMS: 2000, MaxBytes: 2 << 30, MaxAge: "336h", Exclude: undoExclude},
+		Gate:            Gate{Env: []string{"LANG", "LC_*", "TZ", "TERM", "NO_COLOR", "CI", "GO*"}},
 		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync", Remember: "store", SessionIndex: true},
 		Ctx: Ctx{
 			Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3,

@@ -119,11 +119,11 @@ func (k key) ownedBy(service string) bool {
 
 // owned lists the sections of a service besides the one with its name.
 var owned = map[string][]string{
-	"daemon": {"agent"},
+	"daemon": {"agent", "gate"},
 	"rtr":    {"api", "service", "budget"},
 	"agr":    {"tools", "skills"},
 	"sys":    {"tools", "skills"},
-	"exc":    {"tools", "undo"},
+	"exc":    {"tools", "undo", "gate"},
 	"ctx":    {"skills"},
 }
 

@@ -57,7 +57,7 @@ type Decision struct {
 	// and one part for another call.
 	Parts []Part `json:"parts"`
 	// Grantable is the widest answer that the rules allow to a question.
-	Grantable Grant `json:"-"`
+	Grantable Grant `json:"grantable,omitzero"`
 }
 
 // Part is the decision about a part of a call.
@@ -79,13 +79,13 @@ func (p *Policy) Decide(c *Call) Decision {
 }
 
 func (p *Policy) decide(c *Call) (d Decision) {
-	host, user := p.Files()
+	builtin, host, user := p.Files()
 	one := part{tool: c.Tool, source: c.subject(), path: c.Path}
 	if problems := slices.Concat(host.Problems, user.Problems); len(problems) > 0 && c.kind() != reads {
 		d.Parts = []Part{{one.source, Deny, "broken policy", problems[0]}}
 		return d
 	}
-	e := &evaluation{Call: c, files: []*File{p.builtin, host, user}, host: host, user: user}
+	e := &evaluation{Call: c, files: []*File{builtin, host, user}, host: host, user: user}
 	if c.Tool != "bash" {
 		d.Parts = []Part{e.part(&one)}
 		d.Grantable = e.grantable

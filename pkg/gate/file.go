@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -23,8 +24,9 @@ type Rule struct {
 	Hosts     []hostPattern    `toml:"host" json:"host,omitempty"`
 	Users     []requester      `toml:"user" json:"user,omitempty"` // names or uids
 	Sandboxes []level          `toml:"sandbox" json:"sandbox,omitempty"`
-	Grantable Grant            `toml:"grantable" json:"grantable"`
+	Grantable Grant            `toml:"grantable" json:"grantable,omitzero"`
 	Reason    string           `toml:"reason" json:"reason,omitempty"`
+	Line      int              `toml:"-" json:"line,omitzero"`
 }
 
 // Patterns returns what the rule matches besides tools, for people.
@@ -109,6 +111,7 @@ func parse(path string, data []byte, host bool) *File {
 	}
 	if len(f.Problems) == 0 {
 		for i := range content.Rules {
+			content.Rules[i].Line = spans[i].line
 			f.check(&content.Rules[i], spans[i], host)
 		}
 	}
@@ -219,8 +222,11 @@ func (f *File) Add(action Action, tool, pattern string) ([]byte, error) {
 	return f.checked(b.Bytes())
 }
 
-// quote returns a basic string of TOML.
+// quote returns a string of TOML.
 func quote(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r == '"' || r == '\\' || !unicode.IsPrint(r) }) {
+		return `"` + s + `"`
+	}
 	out, err := toml.Marshal(map[string]string{"x": s})
 	if err != nil {
 		return `""` // a string has a form

@@ -273,7 +273,7 @@ func TestReload(t *testing.T) {
 func TestHostFile(t *testing.T) {
 	path := write(t, "policy.toml", rule("deny", `user = ["ann"]`))
 	p := New(Places{Host: path})
-	host, _ := p.Files()
+	_, host, _ := p.Files()
 	if os.Getuid() != 0 {
 		if len(host.Problems) != 1 || !strings.Contains(host.Problems[0], "must belong to root") {
 			t.Errorf("%q", host.Problems)
@@ -288,7 +288,7 @@ func TestHostFile(t *testing.T) {
 		func() error { return errors.Join(os.Chown(path, 0, 0), os.Chmod(path, 0o664)) },
 	} {
 		zinotest.Must(t, change())
-		if host, _ := p.Files(); len(host.Problems) != 1 {
+		if _, host, _ := p.Files(); len(host.Problems) != 1 {
 			t.Error("the file is used")
 		}
 		if d := p.Decide(&Call{Tool: "bash", Command: "ls", Mode: Yolo}); d.Action != Deny {
@@ -350,5 +350,17 @@ func TestEdit(t *testing.T) {
 	}
 	if _, err := f.Add(Deny, "write", "a["); err == nil {
 		t.Error("an invalid pattern was added")
+	}
+}
+
+func TestPropose(t *testing.T) {
+	for command, want := range map[string]string{
+		"make install": "make *", "make": "make *", "git push origin x": "git push *", "git": "git", "git -C x push": "git -C x push",
+		"python3 x.py": "python3 x.py", "python3 -c 'a b'": "", "sudo make": "", "env": "env", "make && ls": "", "$x y": "", "make > out": "",
+		"git $x": "", "make $x": "make *", "PATH=x make": "", "ls (": "", "git 'a$b'": "", "": "", "/opt/a/tool x": "/opt/a/tool *",
+	} {
+		if got := Propose(command); got != want {
+			t.Errorf("%q: %q, want %q", command, got, want)
+		}
 	}
 }

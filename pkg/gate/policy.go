@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -61,12 +62,18 @@ func New(places Places) *Policy {
 	}
 }
 
-// Files returns the files as they are now: that of the host, and that of the user. One
-// that does not exist has no rules.
-func (p *Policy) Files() (host, user *File) {
+// Files returns the built-in rules and the files as they are now: that of the host, and
+// that of the user. One that does not exist has no rules.
+func (p *Policy) Files() (builtin, host, user *File) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.host.read(), p.user.read()
+	return p.builtin, p.host.read(), p.user.read()
+}
+
+// Problems returns the mistakes in the files. While there are any, only reads are allowed.
+func (p *Policy) Problems() []string {
+	_, host, user := p.Files()
+	return slices.Concat(host.Problems, user.Problems)
 }
 
 // source is a file that is read again after each change.

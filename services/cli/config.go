@@ -111,7 +111,7 @@ zino config init does. Afterwards it is checked as with zino config check.`,
 			if err := env.EditFile(path); err != nil {
 				return err
 			}
-			return checkConfig(env, path)
+			return checkConfig(env, path, nil)
 		},
 	}
 }
@@ -121,38 +121,47 @@ func newConfigCheck(env *command.Env) *cobra.Command {
 		Use: "check [FILE]", Short: "list all mistakes in the configuration", Annotations: command.PrintsJSON,
 		Long: `List all mistakes in FILE, in the file that --config or $ZINO_CONFIG names, or in
 your configuration, each with its line and column: keys that do not exist, values
-of a wrong type or out of range. The exit status is 1 if there are any. With
---json the result is one object.`,
+of a wrong type or out of range; without FILE also those of the rules of zino policy.
+The exit status is 1 if there are any. With --json the result is one object.`,
 		Example: "  zino config check\n  zino config check /etc/zino/ZINO.toml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1, len(args) == 1 && env.File != "":
 				return command.Mistake(cmd, "name one file")
 			case len(args) == 1:
-				return checkConfig(env, args[0])
+				return checkConfig(env, args[0], nil)
 			}
 			path, err := env.ConfigFile()
 			if err != nil {
 				return err
 			}
+			p, err := connect.Policy(config.Default())
+			if err != nil {
+				return err
+			}
 			_, err = os.Stat(path)
 			if env.Named() || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-				return checkConfig(env, path)
+				return checkConfig(env, path, p.Problems())
 			}
-			if env.JSON() {
-				return printCheck(env, "", nil, nil)
+			if problems := p.Problems(); env.JSON() || len(problems) > 0 {
+				return printProblems(env, "", problems, nil)
 			}
 			return env.PrintLine(fmt.Sprintf("There is no configuration at %s: the defaults hold. To begin with one: zino config init", path))
 		},
 	}
 }
 
-// checkConfig prints the mistakes in a file.
-func checkConfig(env *command.Env, path string) error {
+// checkConfig prints the mistakes in a file, and others that were found.
+func checkConfig(env *command.Env, path string, others []string) error {
 	problems, warnings, err := config.Problems(path)
 	if err != nil {
 		return err
 	}
+	return printProblems(env, path, append(problems, others...), warnings)
+}
+
+// printProblems prints the result of a check. path is empty if there is no file.
+func printProblems(env *command.Env, path string, problems, warnings []string) (err error) {
 	if env.JSON() {
 		err = printCheck(env, path, problems, warnings)
 	} else {

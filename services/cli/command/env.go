@@ -40,8 +40,16 @@ const (
 	exitInterrupted = 130
 )
 
+// Status ends a run with an exit status of the command's own. Its result was printed.
+type Status int
+
+func (Status) Error() string { return "" }
+
 // Exit prints an error, if there is one, and returns the exit status.
 func (e *Env) Exit(err error) int {
+	if status, ok := errors.AsType[Status](err); ok {
+		return int(status)
+	}
 	switch _, usage := errors.AsType[render.UsageError](err); {
 	case err == nil, errors.Is(err, render.ErrDetached):
 		return exitOK

@@ -36,9 +36,6 @@ type Options struct {
 	Mode            string // --mode or $ZINO_MODE; "": derived from the sandbox level
 }
 
-// Modes are the values of --mode.
-var Modes = []string{"plan", "ask", "auto", "yolo"}
-
 // Values of --format.
 const (
 	FormatText = "text"
@@ -69,7 +66,7 @@ func (e *Env) Flags(cmd *cobra.Command) {
 	flags.BoolVar(&e.JSONFlag, "json", false, "the same as --format json")
 	flags.BoolVar(&e.Reasoning, "reasoning", false, "show the model's reasoning on standard error; most models send it with --effort only")
 	flags.StringVar(&e.Sandbox, "sandbox", "", "sandbox `LEVEL` for commands: "+strings.Join(proto.LevelNames(), ", ")+" (default [exc] sandbox)")
-	flags.StringVar(&e.Mode, "mode", "", "approval `MODE`: "+strings.Join(Modes, ", ")+" (default $ZINO_MODE, else by the sandbox level); needs a daemon with approvals")
+	flags.StringVar(&e.Mode, "mode", "", "approval `MODE`: "+strings.Join(config.Modes, ", ")+" (default $ZINO_MODE, else by the sandbox level); needs a daemon with approvals")
 	flags.BoolVar(&e.Network, "network", false, "allow network access in the sandbox; --network=false forbids it (default [exc] network)")
 	flags.BoolVar(&e.Host, "host", false, "use the host's daemon, whose tools cannot see your files")
 }
@@ -87,8 +84,8 @@ func (e *Env) Check(cmd *cobra.Command, args []string) error {
 		e.Mode, modeFrom = os.Getenv("ZINO_MODE"), "ZINO_MODE"
 	}
 	switch {
-	case (e.Mode != "" || flags.Changed("mode")) && !slices.Contains(Modes, e.Mode):
-		return render.Usage("%s %q is not one of %s", modeFrom, e.Mode, strings.Join(Modes, ", "))
+	case (e.Mode != "" || flags.Changed("mode")) && !slices.Contains(config.Modes, e.Mode):
+		return render.Usage("%s %q is not one of %s", modeFrom, e.Mode, strings.Join(config.Modes, ", "))
 	case e.MaxTokens < 0 || e.MaxTokens == 0 && flags.Changed("max-tokens"):
 		return render.Usage("--max-tokens %d is not a number of tokens, 1 or more", e.MaxTokens)
 	case flags.Changed("effort") && !slices.Contains(config.Efforts, e.Effort):

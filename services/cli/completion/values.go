@@ -18,6 +18,7 @@ import (
 	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
+	"zino/services/cli/policy"
 	"zino/services/cli/render"
 	"zino/services/cli/sessions"
 	"zino/services/cli/turn"
@@ -34,7 +35,7 @@ func Complete(env *command.Env, root *cobra.Command, by []string) {
 	flags := map[string]cobra.CompletionFunc{
 		"model": c.models, "session": c.sessions, "from-session": c.sessions, "root": directories, "dir": directories, "serve": directories,
 		"sandbox": fixed(proto.LevelNames()), "provider": fixed(append([]string{"auto", "offline"}, config.Providers...)),
-		"format": fixed([]string{command.FormatText, command.FormatJSON}), "input": fixed([]string{command.FormatText, command.FormatJSON}), "by": fixed(by), "effort": fixed(config.Efforts), "mode": fixed(command.Modes), "role": fixed(sessions.RecallRoles),
+		"format": fixed([]string{command.FormatText, command.FormatJSON}), "input": fixed([]string{command.FormatText, command.FormatJSON}), "by": fixed(by), "effort": fixed(config.Efforts), "mode": fixed(config.Modes), "role": fixed(sessions.RecallRoles),
 	}
 	for _, name := range []string{"goal", "prompt", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit", "from", "k", "min-score"} {
 		flags[name] = cobra.NoFileCompletions
@@ -100,6 +101,10 @@ func (c *completer) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 			names = append(names, s.Key)
 		}
 		return first(fixed(names))
+	case "policy add":
+		return inTurn(policy.Actions, policy.Tools)
+	case "policy test":
+		return inTurn(policy.Tools)
 	case "memory import", "memory export", "config check":
 		return nil // files
 	}
@@ -108,6 +113,16 @@ func (c *completer) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 
 func fixed(values []string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// inTurn completes each argument by values of its own.
+func inTurn(values ...[]string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) < len(values) {
+			return values[len(args)], cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveDefault // a pattern may be a path
+	}
 }
 
 func directories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

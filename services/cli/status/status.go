@@ -45,6 +45,11 @@ func show(ctx context.Context, env *command.Env) error {
 	if err != nil {
 		return err
 	}
+	p, err := connect.Policy(cfg)
+	if err != nil {
+		return err
+	}
+	policy := p.Problems()
 	units := Locate(ctx, &env.Target, cfg)
 	services := config.Services
 	for _, socket := range env.ReplSockets(cfg) {
@@ -62,7 +67,7 @@ func show(ctx context.Context, env *command.Env) error {
 	wg.Wait()
 	starts := env.Socket == "" && !env.Host // a run would start private services
 	if starts && !slices.ContainsFunc(reports, func(r Report) bool { return r.Service != "repl" && r.State != "down" }) {
-		return printOwn(ctx, env, cfg, reports)
+		return printOwn(ctx, env, cfg, reports, policy)
 	}
 	well := 0
 	for _, r := range reports {
@@ -71,10 +76,11 @@ func show(ctx context.Context, env *command.Env) error {
 		}
 	}
 	if env.JSON() {
-		err = render.JSON(env.Out, object{Services: reports})
+		err = render.JSON(env.Out, object{Services: reports, Policy: policy})
 	} else {
 		printTable(env.Out, reports)
 		printCallers(env.Out, reports)
+		printPolicy(env.Out, policy)
 	}
 	switch {
 	case err != nil:
@@ -90,23 +96,36 @@ func show(ctx context.Context, env *command.Env) error {
 }
 
 // printOwn prints what a run would use if no services are running.
-func printOwn(ctx context.Context, env *command.Env, cfg *config.Config, reports []Report) error {
+func printOwn(ctx context.Context, env *command.Env, cfg *config.Config, reports []Report, policy []string) error {
 	own := describeOwn(ctx, cfg)
 	if env.JSON() {
-		return render.JSON(env.Out, object{Services: reports, Own: own})
+		return render.JSON(env.Out, object{Services: reports, Own: own, Policy: policy})
 	}
 	if running := slices.DeleteFunc(reports, func(r Report) bool { return r.State == "down" }); len(running) > 0 {
 		printTable(env.Out, running)
 		fmt.Fprintln(env.Out)
 	}
 	_, err := io.WriteString(env.Out, "No services are running: zino starts its own for each run. To keep some running: zino up\n\n"+render.Columns(own.rows(), 0))
+	printPolicy(env.Out, policy)
 	return err
+}
+
+// printPolicy prints the mistakes in the rules of zino policy.
+func printPolicy(out io.Writer, problems []string) {
+	if len(problems) == 0 {
+		return
+	}
+	fmt.Fprintln(out, "\nThe rules of zino policy have mistakes: tools can only read until they are corrected.")
+	for _, p := range problems {
+		fmt.Fprintln(out, text.Visible(p))
+	}
 }
 
 // object is the output of zino status --json. Own is set if no services are running.
 type object struct {
 	Services []Report `json:"services"`
 	Own      *own     `json:"own,omitzero"`
+	Policy   []string `json:"policy,omitempty"` // mistakes in the rules of zino policy
 }
 
 // Report is the state of one service.
