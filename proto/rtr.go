@@ -20,6 +20,9 @@ var (
 	RtrUsage = method[UsageRequest, UsageReport]("rtr", "usage", "usage_report", public)
 	// RtrModels lists the models of the connected providers.
 	RtrModels = method[ModelsRequest, ModelList]("rtr", "models", "models", public)
+	// RtrMaskHints returns what recognizes the keys of providers in texts, so that other
+	// services can mask them and need not have them.
+	RtrMaskHints = method[MaskHintsRequest, MaskHints]("rtr", "mask_hints", "mask_hints")
 )
 
 // ModelSelector names a model in place of the configured one, as infer does.
@@ -171,6 +174,31 @@ type Embeddings struct {
 	Vectors []string `json:"vectors"`
 	// Usage is what the texts consumed; absent: unknown.
 	Usage *Usage `json:"usage,omitzero"`
+}
+
+// MaskHintsRequest asks for hints.
+type MaskHintsRequest struct{}
+
+// MaskHints recognize secret values in texts. They are for services that mask texts:
+// nothing but an equal text can be found with them.
+type MaskHints struct {
+	// Base is the odd base of the rolling hash, 16 hexadecimal digits.
+	Base string `json:"base"`
+	// Salt is the salt of the SHA-256, in base64.
+	Salt string `json:"salt"`
+	// Values are the hints: one for each encoding of each secret of at least 16 bytes.
+	Values []MaskHint `json:"values"`
+}
+
+// MaskHint recognizes one encoding of a secret.
+type MaskHint struct {
+	// Length is the length in bytes, 16 to 8192.
+	Length int `json:"length"`
+	// Tail is the Rabin-Karp value modulo 2^64 of the last 16 bytes, 16 hexadecimal
+	// digits.
+	Tail string `json:"tail"`
+	// SHA256 is the SHA-256 of the salt and the text, in hexadecimal digits.
+	SHA256 string `json:"sha256"`
 }
 
 // UsageRequest selects what is totalled.

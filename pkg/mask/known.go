@@ -8,11 +8,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+
+	"zino/proto"
 )
 
 // Lengths in bytes. Of known values, those between minValue and maxValue are masked.
@@ -23,51 +25,29 @@ const (
 	maxValue = 8 << 10
 )
 
-// Hints recognize values in texts without telling them.
-type Hints struct {
-	Base   uint64 `json:"base,string"` // of the rolling hash, odd
-	Salt   []byte `json:"salt"`        // of the SHA-256
-	Values []Hint `json:"values"`
-}
-
-// A Hint recognizes one encoding of one value.
-type Hint struct {
-	Length int    `json:"length"`      // in bytes
-	Tail   uint64 `json:"tail,string"` // Rabin-Karp value of its last 16 bytes
-	SHA256 []byte `json:"sha256"`      // of salt and encoded value
-}
-
 // NewHints returns hints for secrets with a new base and salt. Secrets under 16 bytes
 // give none: their hashes could be inverted.
-func NewHints(secrets []string) Hints {
-	h := newHints()
+func NewHints(secrets []string) proto.MaskHints {
+	k := newScanner(randomBytes(24), minHint)
+	hints := proto.MaskHints{Base: fmt.Sprintf("%016x", k.base), Salt: base64.StdEncoding.EncodeToString(k.salt), Values: []proto.MaskHint{}}
 	for _, secret := range secrets {
 		if len(secret) < minHint {
 			continue
 		}
 		for _, encoded := range encodings(secret) {
 			if len(encoded) >= minHint && len(encoded) <= maxValue {
-				h.Values = append(h.Values, h.hint(encoded, minHint))
+				h := k.hint(encoded)
+				hints.Values = append(hints.Values, proto.MaskHint{Length: h.length, Tail: fmt.Sprintf("%016x", h.tail), SHA256: hex.EncodeToString(h.sum[:])})
 			}
 		}
 	}
-	return h
+	return hints
 }
 
-func newHints() Hints {
-	var random [24]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return Hints{Base: binary.NativeEndian.Uint64(random[:]) | 1, Salt: random[8:]}
-}
-
-// hint makes the hint of an encoded value, with a rolling hash over width bytes.
-func (h *Hints) hint(encoded string, width int) Hint {
-	var tail uint64
-	for _, b := range []byte(encoded[len(encoded)-width:]) {
-		tail = tail*h.Base + uint64(b)
-	}
-	sum := sha256.Sum256(append(slices.Clone(h.Salt), encoded...))
-	return Hint{Length: len(encoded), Tail: tail, SHA256: sum[:]}
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
 }
 
 // encodings returns the forms in which a secret occurs in texts, line by line.
@@ -100,19 +80,25 @@ func encodings(secret string) []string {
 }
 
 // learn adds the hints and the values to m.
-func (m *Masker) learn(h Hints, values []string) error {
-	if h.Base == 0 {
-		h = newHints()
-	}
-	if h.Base&1 == 0 {
-		return errors.New("invalid mask hints: the base is even")
-	}
-	long, short := newScanner(h, minHint), newScanner(h, minValue)
-	for i, v := range h.Values {
-		if v.Length < minHint || v.Length > maxValue || len(v.SHA256) != sha256.Size {
-			return fmt.Errorf("invalid mask hint %d: length %d, hash of %d bytes", i, v.Length, len(v.SHA256))
+func (m *Masker) learn(h proto.MaskHints, values []string) error {
+	seed := randomBytes(24)
+	if h.Base != "" {
+		base, err := hex.DecodeString(h.Base)
+		salt, saltErr := base64.StdEncoding.DecodeString(h.Salt)
+		if err != nil || saltErr != nil || len(base) != 8 || base[7]&1 == 0 {
+			return fmt.Errorf("invalid mask hints: base %.20q, salt of %d bytes", h.Base, len(h.Salt))
 		}
-		long.add(v)
+		seed = append(base, salt...)
+	}
+	long, short := newScanner(seed, minHint), newScanner(seed, minValue)
+	for i, v := range h.Values {
+		tail, err := strconv.ParseUint(v.Tail, 16, 64)
+		known := hint{length: v.Length, tail: tail}
+		if n, sumErr := hex.Decode(known.sum[:], []byte(v.SHA256[:min(len(v.SHA256), 2*sha256.Size)])); err != nil || sumErr != nil ||
+			n != sha256.Size || len(v.SHA256) != 2*n || v.Length < minHint || v.Length > maxValue {
+			return fmt.Errorf("invalid mask hint %d: length %d, tail %.20q, SHA-256 of %d digits", i, v.Length, v.Tail, len(v.SHA256))
+		}
+		long.add(known)
 	}
 	for _, value := range values {
 		if len(value) < minValue {
@@ -122,9 +108,9 @@ func (m *Masker) learn(h Hints, values []string) error {
 			switch n := len(encoded); {
 			case n < minValue || n > maxValue:
 			case n < minHint:
-				short.add(h.hint(encoded, minValue))
+				short.add(short.hint(encoded))
 			default:
-				long.add(h.hint(encoded, minHint))
+				long.add(long.hint(encoded))
 			}
 		}
 	}
@@ -142,27 +128,48 @@ type scanner struct {
 	width       int
 	base, power uint64 // power: base^width
 	salt        []byte
-	maybe       [1 << 10]uint64 // bits of hints, by the 16 high bits of Tail
-	hints       map[uint64][]Hint
+	maybe       [1 << 10]uint64 // bits of hints, by the 16 high bits of their tails
+	hints       map[uint64][]hint
 	longest     int
 }
 
-func newScanner(h Hints, width int) *scanner {
-	k := &scanner{width: width, base: h.Base, power: 1, salt: h.Salt, hints: map[uint64][]Hint{}}
+// A hint recognizes one encoding of one value: tail is the hash of its last bytes, and
+// sum that of salt and value.
+type hint struct {
+	length int
+	tail   uint64
+	sum    [sha256.Size]byte
+}
+
+// newScanner takes the base, which it makes odd, and the salt from seed.
+func newScanner(seed []byte, width int) *scanner {
+	k := &scanner{width: width, base: binary.BigEndian.Uint64(seed) | 1, power: 1, salt: seed[8:], hints: map[uint64][]hint{}}
 	for range width {
-		k.power *= h.Base
+		k.power *= k.base
 	}
 	return k
 }
 
-func (k *scanner) add(h Hint) {
-	same := func(o Hint) bool { return o.Length == h.Length && bytes.Equal(o.SHA256, h.SHA256) }
-	if slices.ContainsFunc(k.hints[h.Tail], same) {
+// hint returns the hint of an encoded value.
+func (k *scanner) hint(encoded string) hint {
+	h := hint{length: len(encoded), sum: k.sum([]byte(encoded))}
+	for _, b := range []byte(encoded[len(encoded)-k.width:]) {
+		h.tail = h.tail*k.base + uint64(b)
+	}
+	return h
+}
+
+func (k *scanner) sum(text []byte) [sha256.Size]byte {
+	return sha256.Sum256(slices.Concat(k.salt, text))
+}
+
+func (k *scanner) add(h hint) {
+	if slices.Contains(k.hints[h.tail], h) {
 		return
 	}
-	k.maybe[h.Tail>>54] |= 1 << (h.Tail >> 48 & 63)
-	k.hints[h.Tail] = append(k.hints[h.Tail], h)
-	k.longest = max(k.longest, h.Length)
+	k.maybe[h.tail>>54] |= 1 << (h.tail >> 48 & 63)
+	k.hints[h.tail] = append(k.hints[h.tail], h)
+	k.longest = max(k.longest, h.length)
 }
 
 // find appends the known values in text to spans.
@@ -186,16 +193,10 @@ func (k *scanner) find(spans []span, text []byte) []span {
 }
 
 // confirm appends the values that text ends in.
-func (k *scanner) confirm(spans []span, text []byte, sum uint64) []span {
-	for _, h := range k.hints[sum] {
-		from := len(text) - h.Length
-		if from < 0 {
-			continue
-		}
-		hash := sha256.New()
-		hash.Write(k.salt)
-		hash.Write(text[from:])
-		if bytes.Equal(hash.Sum(nil), h.SHA256) {
+func (k *scanner) confirm(spans []span, text []byte, tail uint64) []span {
+	for _, h := range k.hints[tail] {
+		from := len(text) - h.length
+		if from >= 0 && k.sum(text[from:]) == h.sum {
 			spans = append(spans, span{at: from, from: from, to: len(text), kind: kindKnown})
 		}
 	}

@@ -12,15 +12,17 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+
+	"zino/proto"
 )
 
 // A Config is what a Masker masks.
 type Config struct {
-	Salt     []byte   // key of the placeholders; one for all services of a constellation
-	Hints    Hints    // known values of other services
-	Values   []string // known values of at least 8 bytes
-	Allow    []string // regular expressions; a shape whose whole text matches one is no secret
-	NoShapes bool     // mask known values only
+	Salt     []byte          // key of the placeholders; one for all services of a constellation
+	Hints    proto.MaskHints // known values of other services; with an empty base none
+	Values   []string        // known values of at least 8 bytes
+	Allow    []string        // regular expressions; a shape whose whole text matches one is no secret
+	NoShapes bool            // mask known values only
 }
 
 // A Masker masks texts. It is safe for concurrent use.

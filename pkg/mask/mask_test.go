@@ -19,6 +19,7 @@ import (
 	"zino/pkg/environ"
 	"zino/pkg/mask"
 	"zino/pkg/zinotest"
+	"zino/proto"
 )
 
 // random returns n characters of a set, always the same ones.
@@ -269,7 +270,7 @@ func TestMasksKnownValues(t *testing.T) {
 			t.Error("the hints contain the secret")
 		}
 	}
-	var got mask.Hints
+	var got proto.MaskHints
 	zinotest.Must(t, json.Unmarshal(wire, &got))
 	for name, m := range map[string]*mask.Masker{
 		"hints":  newMasker(t, mask.Config{Hints: got, NoShapes: true}),
@@ -390,15 +391,22 @@ func TestAllowAndShapes(t *testing.T) {
 
 func TestNewRejects(t *testing.T) {
 	good := mask.NewHints([]string{"0123456789abcdef"})
-	even, short := good, good
-	even.Base &^= 1
-	even.Base |= 2
-	short.Values = []mask.Hint{{Length: 16, SHA256: []byte("x")}}
+	change := func(f func(*proto.MaskHints)) mask.Config {
+		c := mask.Config{Hints: good}
+		c.Hints.Values = slices.Clone(good.Values)
+		f(&c.Hints)
+		return c
+	}
 	for name, c := range map[string]mask.Config{
 		"expression":   {Allow: []string{"("}},
-		"even base":    {Hints: even},
-		"short hash":   {Hints: short},
-		"short length": {Hints: mask.Hints{Base: 3, Values: []mask.Hint{{Length: 15, SHA256: good.Values[0].SHA256}}}},
+		"even base":    change(func(h *proto.MaskHints) { h.Base = h.Base[:15] + "2" }),
+		"short base":   change(func(h *proto.MaskHints) { h.Base = "3" }),
+		"salt":         change(func(h *proto.MaskHints) { h.Salt = "?" }),
+		"short hash":   change(func(h *proto.MaskHints) { h.Values[0].SHA256 = "12" }),
+		"long hash":    change(func(h *proto.MaskHints) { h.Values[0].SHA256 += "12" }),
+		"tail":         change(func(h *proto.MaskHints) { h.Values[0].Tail = "x" }),
+		"short length": change(func(h *proto.MaskHints) { h.Values[0].Length = 15 }),
+		"long length":  change(func(h *proto.MaskHints) { h.Values[0].Length = 1 << 20 }),
 	} {
 		if _, err := mask.New(c); err == nil {
 			t.Errorf("%s: no error", name)

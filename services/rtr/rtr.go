@@ -51,6 +51,8 @@ type Service struct {
 	listLock sync.Mutex
 	lists    map[listKey]list
 
+	hints hints
+
 	warnLock sync.Mutex
 	warned   map[warning]string // to the session that was warned last
 
@@ -102,6 +104,7 @@ func (s *Service) Register(server *rpc.Server) {
 	rpc.Handle(server, proto.RtrEmbed, s.embed)
 	rpc.Handle(server, proto.RtrUsage, s.usage)
 	rpc.Handle(server, proto.RtrModels, s.models)
+	rpc.Handle(server, proto.RtrMaskHints, s.maskHints)
 	server.OnStats(s.stats)
 }
 
