@@ -58,7 +58,15 @@ func encodings(secret string) []string {
 		// Of the characters at both ends some bits belong to the text around.
 		shifted := append(make([]byte, before), secret...)
 		first, last := (8*before+5)/6, 8*len(shifted)/6
-		all = append(all, base64.StdEncoding.EncodeToString(shifted)[first:last], base64.URLEncoding.EncodeToString(shifted)[first:last])
+		text := base64.StdEncoding.EncodeToString(shifted)[first:last]
+		all = append(all, text, base64.URLEncoding.EncodeToString(shifted)[first:last])
+		if before == 0 {
+			for _, width := range []int{64, 76} { // the lines of openssl and of base64
+				for line := range slices.Chunk([]byte(text), width) {
+					all = append(all, string(line))
+				}
+			}
+		}
 	}
 	for _, html := range []bool{false, true} {
 		var b bytes.Buffer

@@ -298,6 +298,19 @@ func TestMasksKnownValues(t *testing.T) {
 	}
 }
 
+// TestMasksFilesInBase64 masks what base64 and openssl print for a file with a key.
+func TestMasksFilesInBase64(t *testing.T) {
+	secret := "sk-test-" + random(1, 100, letter)
+	m := newMasker(t, mask.Config{Hints: mask.NewHints([]string{secret}), NoShapes: true})
+	for _, width := range []int{64, 76} {
+		printed := lines(base64.StdEncoding.EncodeToString([]byte(secret+"\n")), width)
+		masked, n := m.Text([]byte(strings.Join(printed, "\n") + "\n"))
+		if n != len(printed) {
+			t.Errorf("lines of %d characters: %d masks: %s", width, n, masked)
+		}
+	}
+}
+
 func TestValuesOfLines(t *testing.T) {
 	key := "-----BEGIN PRIVATE" + " KEY-----\n" + random(1, 64, b64) + "\n" + random(2, 30, b64) + "\n-----END PRIVATE" + " KEY-----\n"
 	m := newMasker(t, mask.Config{Values: []string{key, "short-pw", "tiny"}, NoShapes: true})
