@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -98,6 +100,8 @@ func (c *Config) keyRules() []rule {
 		{"mem.embed", c.Mem.Embed == "" || isEmbedModel(c.Mem.Embed), `empty (off), or provider/model such as "ollama/nomic-embed-text", the provider one of ` + quoted(embedProviders)},
 		{"mem.remember", slices.Contains([]string{"store", "propose"}, c.Mem.Remember), `"store" or "propose"`},
 		{"ctx.examples_tokens", c.Ctx.ExamplesTokens >= 0, "0 (no limit) or more"},
+		{"mask.files", arePatterns(c.Mask.Files), "absolute patterns of files, such as /etc/zino/secrets/*"},
+		{"mask.allow", areExpressions(c.Mask.Allow), "regular expressions of Go (RE2), each for the whole of what is not a secret"},
 		{"ctx.memories_tokens", c.Ctx.MemoriesTokens >= 0, "0 (no limit) or more"},
 		{"ctx.history_tokens", c.Ctx.HistoryTokens >= 0, "0 (no limit) or more"},
 		{"repl.http", IsLoopback(c.Repl.HTTP), "a loopback address with a port, such as 127.0.0.1:8302"},
@@ -187,6 +191,20 @@ func IsLoopback(address string) bool {
 func isFooter(line string) bool {
 	return strings.HasPrefix(line, "> ") && strings.TrimSpace(line) == line && !strings.ContainsFunc(line, unicode.IsControl) &&
 		!strings.HasPrefix(line, "> **") // it would look like a header
+}
+
+func arePatterns(list []string) bool {
+	return !slices.ContainsFunc(list, func(pattern string) bool {
+		_, err := filepath.Match(pattern, "")
+		return err != nil || !filepath.IsAbs(pattern)
+	})
+}
+
+func areExpressions(list []string) bool {
+	return !slices.ContainsFunc(list, func(expr string) bool {
+		_, err := regexp.Compile(expr)
+		return err != nil
+	})
 }
 
 func areOrigins(list []string) bool {

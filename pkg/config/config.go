@@ -48,6 +48,7 @@ type Config struct {
 	Exc     Exc     `toml:"exc"`
 	Undo    Undo    `toml:"undo"`
 	Gate    Gate    `toml:"gate"`
+	Mask    Mask    `toml:"mask"`
 	Mem     Mem     `toml:"mem"`
 	Ctx     Ctx     `toml:"ctx"`
 	Repl    Repl    `toml:"repl"`
@@ -152,6 +153,15 @@ type Gate struct {
 	Env  []string `toml:"env"`  // patterns of variables that a command may set and still be allowed by a rule
 }
 
+// Mask configures which secrets are masked in what models read, besides the keys of
+// providers.
+type Mask struct {
+	Files         []string `toml:"files"`           // patterns of files whose values are secrets
+	ValuesFromEnv []string `toml:"values_from_env"` // variables whose values are secrets
+	Allow         []string `toml:"allow"`           // expressions for shapes that are not secrets
+	Shapes        bool     `toml:"shapes"`          // whether what looks like a secret is masked
+}
+
 // Modes are the modes of approval.
 var Modes = []string{"plan", "ask", "auto", "yolo"}
 
@@ -234,6 +244,7 @@ func Default() *Config {
 		Exc:             Exc{Socket: "/run/zino/exc.sock", DataDir: "data/exc", OrphanTimeout: "10m", Timeout: 30, SessionTimeout: 120, JobLinger: "15m", JobMaxAge: "24h", JobOutputMax: 64 << 20, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
 		Undo:            Undo{Enabled: true, Files: 20000, FileBytes: 16 << 20, Bytes: 64 << 20, ScanMS: 2000, MaxBytes: 2 << 30, MaxAge: "336h", Exclude: undoExclude},
 		Gate:            Gate{Env: []string{"LANG", "LC_*", "TZ", "TERM", "NO_COLOR", "CI", "GO*"}},
+		Mask:            Mask{Files: []string{}, ValuesFromEnv: []string{}, Allow: []string{}, Shapes: true},
 		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync", Remember: "store", SessionIndex: true},
 		Ctx: Ctx{
 			Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3,

@@ -121,9 +121,9 @@ func (k key) ownedBy(service string) bool {
 var owned = map[string][]string{
 	"daemon": {"agent", "gate"},
 	"rtr":    {"api", "service", "budget"},
-	"agr":    {"tools", "skills"},
+	"agr":    {"tools", "skills", "mask"},
 	"sys":    {"tools", "skills"},
-	"exc":    {"tools", "undo", "gate"},
+	"exc":    {"tools", "undo", "gate", "mask"},
 	"ctx":    {"skills"},
 }
 

@@ -9,6 +9,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -36,6 +37,9 @@ type Masker struct {
 
 // New returns a Masker for c.
 func New(c Config) (*Masker, error) {
+	if len(c.Salt) == 0 {
+		return nil, errors.New("masking needs a salt")
+	}
 	m := &Masker{salt: slices.Clone(c.Salt), shapes: !c.NoShapes, keep: 512}
 	for _, expr := range c.Allow {
 		re, err := regexp.Compile(`^(?:` + expr + `)$`)

@@ -404,6 +404,9 @@ func TestAllowAndShapes(t *testing.T) {
 
 func TestNewRejects(t *testing.T) {
 	good := mask.NewHints([]string{"0123456789abcdef"})
+	if _, err := mask.New(mask.Config{}); err == nil {
+		t.Error("without a salt: no error")
+	}
 	change := func(f func(*proto.MaskHints)) mask.Config {
 		c := mask.Config{Hints: good}
 		c.Hints.Values = slices.Clone(good.Values)
@@ -421,6 +424,7 @@ func TestNewRejects(t *testing.T) {
 		"short length": change(func(h *proto.MaskHints) { h.Values[0].Length = 15 }),
 		"long length":  change(func(h *proto.MaskHints) { h.Values[0].Length = 1 << 20 }),
 	} {
+		c.Salt = []byte("salt")
 		if _, err := mask.New(c); err == nil {
 			t.Errorf("%s: no error", name)
 		}

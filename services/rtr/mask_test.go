@@ -48,7 +48,7 @@ func TestMaskHintsFindEveryKey(t *testing.T) {
 	if again := ask(); again.Base != hints.Base {
 		t.Error("the hints were made again without a change of the keys")
 	}
-	m, err := mask.New(mask.Config{Hints: hints, NoShapes: true})
+	m, err := mask.New(mask.Config{Salt: []byte("salt"), Hints: hints, NoShapes: true})
 	zinotest.Must(t, err)
 	sent, err := json.Marshal(hints)
 	zinotest.Must(t, err)
@@ -67,7 +67,7 @@ func TestMaskHintsFindEveryKey(t *testing.T) {
 	}
 	_, err = r.set.keys.Store.Set(t.Context(), "openrouter", "sk-new-key-in-the-store")
 	zinotest.Must(t, err)
-	m, err = mask.New(mask.Config{Hints: ask(), NoShapes: true})
+	m, err = mask.New(mask.Config{Salt: []byte("salt"), Hints: ask(), NoShapes: true})
 	zinotest.Must(t, err)
 	if masked, n := m.Text([]byte("sk-new-key-in-the-store")); n != 1 {
 		t.Errorf("a key stored later: %q", masked)
