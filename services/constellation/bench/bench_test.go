@@ -37,6 +37,7 @@ var table = []row{
 	{"3 hops cold first chunk", false, benchFirstChunk},
 	{"parser", true, benchParser},
 	{"mask", true, benchMask},
+	{"policy", true, benchPolicy},
 	{"providers", true, benchProviders},
 	{"open streams", false, benchStreams},
 	{"cli start", false, benchCLIStart},
