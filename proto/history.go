@@ -74,4 +74,5 @@ var Changelog = [...]string{
 	"69 2026-11-23  the score of search_hard: the part of the query that a memory covers, no longer a cosine; as of its words",
 	"70 2026-11-23  embed_hard of mem; embed of search_hard, notice, lexical and vector of its answer",
 	"69 2026-11-23  mask_hints of rtr",
+	"70 2026-11-23  code masked_text of tool results",
 }

@@ -44,6 +44,7 @@ const (
 	ToolNotRegular    = "not_regular_file"           // read: a pipe, a socket or a device
 	ToolOldNotFound   = "old_not_found"              // edit: the text to replace does not occur
 	ToolCountMismatch = "replacement_count_mismatch" // edit: the text occurs another number of times
+	ToolMaskedText    = "masked_text"                // write, edit: the new text contains the placeholder of a secret
 )
 
 // InterruptedCall is the message of ToolInterrupted for a call that may have run.

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
+	"sync"
 
 	"zino/proto"
 )
@@ -104,12 +106,16 @@ func (k kind) rank() int {
 	return 1
 }
 
-// placeholder matches what stands in place of a secret.
-var placeholder = regexp.MustCompile(`\[masked:(?:secret|private-key|aws-key|aws-secret|github|gitlab|slack|stripe|google|npm|pypi|docker|huggingface|openai|anthropic|openrouter|api-key|age|jwt|authorization|cookie|password|value):[0-9a-f]{4}\]`)
+// placeholder matches what stands in place of a secret. It is compiled on first use.
+var placeholder = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\[masked:(?:secret|private-key|aws-key|aws-secret|github|gitlab|slack|stripe|google|npm|pypi|docker|huggingface|openai|anthropic|openrouter|api-key|age|jwt|authorization|cookie|password|value):[0-9a-f]{4}\]`)
+})
 
 // HasPlaceholder reports whether text contains a placeholder. A text with one that is
 // written to a file would replace the secret there.
-func HasPlaceholder(text string) bool { return placeholder.MatchString(text) }
+func HasPlaceholder(text string) bool {
+	return strings.Contains(text, "[masked:") && placeholder().MatchString(text)
+}
 
 // appendPlaceholder appends the placeholder of a secret.
 func (m *Masker) appendPlaceholder(dst []byte, k kind, secret []byte) []byte {
@@ -183,7 +189,7 @@ func outside(spans []span, text []byte) []span {
 	for _, s := range spans {
 		lo, hi := max(0, s.from-longest), min(len(text), s.to+longest)
 		wide, inside := s, false
-		for _, p := range placeholder.FindAllIndex(text[lo:hi], -1) {
+		for _, p := range placeholder().FindAllIndex(text[lo:hi], -1) {
 			from, to := lo+p[0], lo+p[1]
 			if to <= s.from || from >= s.to {
 				continue

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"zino/pkg/environ"
 )
@@ -199,8 +200,8 @@ type gram struct {
 
 func hashGram(g uint32) uint32 { return g * 0x9E3779B1 >> 19 }
 
-// literals are compiled once: all but names have a shape of their own.
-var literals = compile()
+// literals are indexed on first use: not every program that can mask does.
+var literals = sync.OnceValue(compile)
 
 func compile() *grams {
 	g := &grams{lists: [][]gram{nil}}
@@ -277,15 +278,16 @@ func (l *literal) at(text []byte, pos int) bool {
 func (m *Masker) findShapes(text []byte) (spans []span, pem int) {
 	pem = -1
 	var w uint32
-	done := make([]int, literals.count) // by literal, the end of its last span
+	index := literals()
+	done := make([]int, index.count) // by literal, the end of its last span
 scan:
 	for i, b := range text {
 		w = (w<<8 | uint32(b|0x20)) & 0xffffff
-		bucket := literals.bucket[hashGram(w)]
+		bucket := index.bucket[hashGram(w)]
 		if bucket == 0 {
 			continue
 		}
-		for _, g := range literals.lists[bucket] {
+		for _, g := range index.lists[bucket] {
 			pos := i - 2
 			if g.bytes != w || pos < done[g.literal.id] || !g.literal.at(text, pos) {
 				continue

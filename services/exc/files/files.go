@@ -22,6 +22,7 @@ import (
 	"strings"
 	"syscall"
 
+	"zino/pkg/mask"
 	"zino/pkg/realpath"
 	"zino/pkg/wire"
 )
@@ -114,6 +115,7 @@ func Do(ctx context.Context, c Call, sandbox *Sandbox, approve func(Plan) error)
 	o := &operation{ctx: ctx, root: c.Root, sandbox: sandbox, approve: approve}
 	var path string
 	var attempt func(path string) (Reply, error)
+	var text string // new in the file
 	switch c.Tool {
 	case Read:
 		var input struct {
@@ -128,7 +130,7 @@ func Do(ctx context.Context, c Call, sandbox *Sandbox, approve func(Plan) error)
 		if err := Decode(c.Input, &input); err != nil {
 			return Reply{}, err
 		}
-		path, attempt = input.Path, func(path string) (Reply, error) { return o.write(path, input.Content) }
+		path, text, attempt = input.Path, input.Content, func(path string) (Reply, error) { return o.write(path, input.Content) }
 	case Edit:
 		var input editInput
 		if err := Decode(c.Input, &input); err != nil {
@@ -137,11 +139,13 @@ func Do(ctx context.Context, c Call, sandbox *Sandbox, approve func(Plan) error)
 		if err := input.check(); err != nil {
 			return Reply{}, err
 		}
-		path, attempt = input.Path, func(path string) (Reply, error) { return o.edit(path, input) }
+		path, text, attempt = input.Path, input.New, func(path string) (Reply, error) { return o.edit(path, input) }
 	default:
 		return Reply{}, fail(InvalidInput, "unknown tool %q: use read, write or edit", c.Tool)
 	}
 	switch {
+	case mask.HasPlaceholder(text):
+		return Reply{}, fail(MaskedText, "the text contains a masked value; leave those lines unchanged")
 	case path == "":
 		return Reply{}, fail(InvalidInput, "The path is empty.")
 	case strings.ContainsRune(path, 0):
@@ -192,6 +196,7 @@ const (
 	CountMismatch = "replacement_count_mismatch" // edit: it is there another number of times
 	Timeout       = "timeout"                    // the file system did not answer in time
 	Denied        = "denied"                     // the sandbox does not allow it
+	MaskedText    = "masked_text"                // the new text contains the placeholder of a secret
 )
 
 // Error says why a call failed, for the model that made it.

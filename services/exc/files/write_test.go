@@ -48,6 +48,24 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestMaskedTextIsNotWritten: the placeholder of a secret would replace the secret.
+func TestMaskedTextIsNotWritten(t *testing.T) {
+	dir := newDir(t)
+	path := put(t, dir, "file", "A_TOKEN=the secret\nB=1\n")
+	masked := "A_TOKEN=[masked:value:1a2b]\n"
+	for call, a := range map[*tool]args{
+		&doWrite: {"path": "file", "content": masked},
+		&doEdit:  {"path": "file", "old": "B=1\n", "new": masked},
+	} {
+		message := refused(t, *call, dir, a, MaskedText)
+		zinotest.Equal(t, "the message", message, "the text contains a masked value; leave those lines unchanged")
+		zinotest.Equal(t, "the file", zinotest.Read(t, path), "A_TOKEN=the secret\nB=1\n")
+	}
+	// In the old text of an edit it does no harm, and other brackets are text.
+	refused(t, doEdit, dir, args{"path": "file", "old": masked, "new": "x"}, OldNotFound)
+	must(t, doWrite, dir, args{"path": "file", "content": "[masked:KIND:xxxx]"})
+}
+
 // The modes of new files and directories obey the umask.
 func TestWriteUmask(t *testing.T) {
 	dir := newDir(t)
