@@ -187,7 +187,23 @@ func (r *reader) walk(file *syntax.File, source string) {
 			r.note(text(n), "a function can take the place of any command")
 		case *syntax.WordIter:
 			r.variable(n.Name.Value, text(n))
+		case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
+			r.arithmetic(strings.TrimPrefix(text(n), "let "), text(n))
+		case *syntax.TestClause:
+			if test := text(n); slices.ContainsFunc(evaluating, func(op string) bool { return strings.Contains(test, " "+op+" ") }) {
+				r.note(test, evaluates)
+			}
 		case *syntax.ParamExp:
+			if n.Excl || n.Exp != nil && n.Exp.Op == syntax.OtherParamOps {
+				r.note(text(n), evaluates)
+			}
+			if n.Index != nil {
+				r.arithmetic(text(n.Index), text(n))
+			}
+			if n.Slice != nil {
+				_, offsets, _ := strings.Cut(text(n), ":")
+				r.arithmetic(strings.TrimSuffix(offsets, "}"), text(n))
+			}
 			if n.Param != nil && n.Exp != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
 				r.variable(n.Param.Value, text(n))
 			}
@@ -215,6 +231,19 @@ func (r *reader) walk(file *syntax.File, source string) {
 		}
 		return true
 	})
+}
+
+const evaluates = "bash runs the commands in a value that it evaluates"
+
+// evaluating are operators of tests that evaluate their operands.
+var evaluating = []string{"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"}
+
+// arithmetic notes an expression with anything but numbers: bash runs the commands in the
+// subscript of a variable's value, such as a[$(id)].
+func (r *reader) arithmetic(expression, source string) {
+	if strings.ContainsFunc(expression, func(c rune) bool { return unicode.IsLetter(c) || c == '_' || c == '`' || c == '[' }) {
+		r.note(source, evaluates)
+	}
 }
 
 // subscript notes a quoted text that bash may expand when it takes it for the name of a

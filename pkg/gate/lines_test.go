@@ -15,7 +15,7 @@ t status`, `git "a b" 'c d' e\ f`, `git ''`, `git "" x`, `git a\*b`, `git 'a*b' 
 	"LC_ALL=C git status", "TZ=UTC LANG=C ls", "GOFLAGS=-v GOOS=linux git x", "CI=1; ls", "NO_COLOR=$(cat x) git y", "export LANG=C; ls", `TERM="$(ls)" git x`,
 	// redirections
 	"ls > out", "ls >> out 2>&1", "ls 2>/dev/null", "ls >/dev/null 2>&1 </dev/null", "cat < in", "cat <in >out", "ls >| out", "ls 2>&-", "cat 3<in <&3", "> out", "ls > 'a b'", "{ ls; } > out", "( ls ) >> out", "while ls x; do cat; break; done < in > out",
-	"cat <<E\ntext\nE\n", "cat <<E\n$(ls)\nE\n", "cat <<'E'\n$(rm x)\nE\n", "cat <<\"E\"\n`rm x`\nE\n", "cat <<-E\n\t`ls`\n\tE\n", "cat <<\\E\n$(rm x)\nE\n", "cat <<A; git <<B\n$(ls a)\nA\n$(ls b)\nB\n", "cat <<E | git x\ny\nE\n", "cat <<E\n\\$(rm x) \\`rm x\\`\nE\n", "cat <<E\n$((1+$(ls)))\nE\n",
+	"cat <<E\ntext\nE\n", "cat <<E\n$(ls)\nE\n", "cat <<'E'\n$(rm x)\nE\n", "cat <<\"E\"\n`rm x`\nE\n", "cat <<-E\n\t`ls`\n\tE\n", "cat <<\\E\n$(rm x)\nE\n", "cat <<A; git <<B\n$(ls a)\nA\n$(ls b)\nB\n", "cat <<E | git x\ny\nE\n", "cat <<E\n\\$(rm x) \\`rm x\\`\nE\n",
 	// substitutions in all places
 	`git "${x:-$(ls)}"`, `git ${x:-$(ls)}`, "git ${x:+`ls`}", "git $(ls; cat x)", "git $( (ls) )", "git \"$(ls 'a)b')\"", "git $(cat <<E\nx\nE\n)", "git `echo \\`ls\\``", "git $(# comment\nls\n)", "ls ${#x}", "git \"${x%%\"$(ls)\"}\"", "git $(case x in x) ls;; esac)",
 	// wrappers
@@ -24,7 +24,7 @@ t status`, `git "a b" 'c d' e\ f`, `git ''`, `git "" x`, `git a\*b`, `git 'a*b' 
 	"sh -c 'git x'", `sh -c "git x; ls"`, "bash -c 'git x && ls'", "dash -c 'git x | cat'", "sh -ec 'git x'", "sh -e -c 'git x' name arg", "bash -euo pipefail -c 'git x'", `sh -c "sh -c 'git x'"`, `sh -c 'sh -c "sh -c ls"'`, "sh -c 'git \"$1\"' sh x", "env sh -c 'ls'", "sh script",
 	"sudo git x", "sudo -n -u root git x", "doas git x",
 	// builtins
-	"cd sub && git x", "cd sub; ls", "true && : && test -n x", "[ -f x ] && ls", "echo a; printf '%s' b", `read line; git "$line"`, "while read -r a b; do git \"$a\"; break; done <in", "umask 022; ls", "set -e; ls", "exit 0", "shift; ls", "wait", "pwd",
+	"cd sub && git x", "cd sub; ls", "true && : && test -n x", "[ -f x ] && ls", `[ "$x" = y ] && ls`, `test -n "$x" -a -f y || ls`, "[[ $x == y ]] && ls", "ls ${x:1}", "ls ${x:1:2}", "echo a; printf '%s' b", `read line; git "$line"`, "while read -r a b; do git \"$a\"; break; done <in", "umask 022; ls", "set -e; ls", "exit 0", "shift; ls", "wait", "pwd",
 	"echo $'\\'' ; rm x; echo $'\\'' \\'", "/bin/ls x", "/usr/bin/env ls", "./tool x", "sub/tool", "ls é > 'ö'",
 }
 
@@ -48,6 +48,7 @@ var askedLines = []string{
 	"ls > $x", "ls > *", "ls > ~/x", "cat < $x", "cd sub; ls > out", "cd sub && ls >> ./out", "while ls x; do ls > out; cd sub; break; done", "pushd sub; cat < in", "ls > \"$(cat x)\"", "ls > ''", "cd sub; ./tool", "cd sub && tool/x", "for i in a; do ./tool; cd sub; done", "cd sub; find . -fprint x", "find . -fprint $x", "builtin cd sub; ls > x", "command cd sub; ./tool", "sh -c 'cd sub; ls > x'", "find . -execdir ./tool ';'",
 	// shells differ
 	"echo $'\\'; rm x #'\n\"", "test -v 'a[$(rm x)]'", "[ -v 'a[`rm x`]' ]", `test -v a\[\$\(rm\ x\)]`, "ls\r\nrm x", "ls\r", "ls \x01", "ls\v",
+	"cat <<E\n$((1+$(ls)))\nE\n", "read x <in; ls $((x))", "read x <in; ls $(( $x + 1 ))", "for i in 1; do ls $((i)); done", "read x <in; ls \"${x@P}\"", "read x <in; ls \"${!x}\"", "read x <in; ls ${y:x}", "ls ${a[x]}", "read x <in; [[ $x -eq 1 ]]", "read x <in; [[ -v $x ]]", "read x <in; test -v \"$x\"", "[ $x ]", "read x <in; [ \"$x\" \"$y\" ]", "((x)); ls", "let x; ls", "for ((;x;)); do ls; done", "test -R x",
 	"shopt -s extglob\necho @($(rm x))", "[[ x == @($(rm x)|y) ]]",
 }
 

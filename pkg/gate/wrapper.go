@@ -71,6 +71,12 @@ func (r *reader) command(words []word, open bool, doubt string) {
 		r.find(at, doubt)
 	case name == "cd", name == "pushd", name == "popd":
 		r.moved = true
+	case name == "test" || name == "[":
+		for i, w := range args {
+			if slices.Contains([]string{"-v", "-R"}, w.text) || !w.known && (!strings.HasPrefix(w.source, `"`) || i == 0 && len(args) <= 3) {
+				never("may evaluate the name of a variable")
+			}
+		}
 	case name == "eval":
 		never("runs its words as commands")
 		r.nested(args)
@@ -85,9 +91,11 @@ func (r *reader) command(words []word, open bool, doubt string) {
 			_, w.text, _ = strings.Cut(w.text, "=")
 			r.nested([]word{w})
 		}
+	case name == "let":
+		never("evaluates its words")
 	case slices.Contains(changers, name):
 		never("can change what other commands are")
-	case slices.Contains([]string{"export", "readonly", "declare", "typeset", "local", "read", "readarray", "mapfile", "getopts", "unset", "let"}, name),
+	case slices.Contains([]string{"export", "readonly", "declare", "typeset", "local", "read", "readarray", "mapfile", "getopts", "unset"}, name),
 		name == "printf" && len(args) > 0 && (!args[0].known || strings.HasPrefix(args[0].text, "-v")):
 		strict := slices.Contains([]string{"export", "readonly", "declare", "typeset", "local"}, name)
 		for _, w := range args {
