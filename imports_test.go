@@ -64,7 +64,7 @@ var neighbours = map[string][]string{
 var (
 	all    = []string{"github.com/coreos/go-systemd/v22", "github.com/google/renameio/v2", "github.com/pelletier/go-toml/v2", "golang.org/x/sys"}
 	linked = map[string][]string{
-		"zino/services/agr/zino-agr": {"github.com/fsnotify/fsnotify"},
+		"zino/services/agr/zino-agr": {"github.com/fsnotify/fsnotify", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/chat/zino-chat": {
 			"github.com/alecthomas/chroma/v2", "github.com/dlclark/regexp2/v2", "encoding/xml",
 			"github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/x/ansi",
@@ -75,13 +75,11 @@ var (
 		},
 		"zino/services/cli/zino":           {"mvdan.cc/sh/v3", "github.com/bmatcuk/doublestar/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
 		"zino/services/ctx/zino-ctx":       {"github.com/fsnotify/fsnotify"},
-		"zino/services/daemon/zino-daemon": {},
-		"zino/services/exc/zino-exc": {
-			"github.com/aymanbagabas/go-udiff", "github.com/fsnotify/fsnotify",
-			"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx",
-		},
+		"zino/services/daemon/zino-daemon": {"github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
+		"zino/services/exc/zino-exc": {"github.com/aymanbagabas/go-udiff", "github.com/fsnotify/fsnotify",
+			"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/mem/zino-mem":   {"github.com/blevesearch/snowballstem", "encoding/gob", "golang.org/x/text"},
-		"zino/services/repl/zino-repl": {"github.com/coder/websocket", "github.com/fsnotify/fsnotify", "net/http", "text/template", "html/template"},
+		"zino/services/repl/zino-repl": {"github.com/coder/websocket", "github.com/fsnotify/fsnotify", "net/http", "text/template", "html/template", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/rtr/zino-rtr":   {"github.com/sashabaranov/go-openai", "golang.org/x/time", "net/http"},
 		"zino/services/sys/zino-sys":   {"github.com/fsnotify/fsnotify"},
 	}

@@ -78,6 +78,13 @@ type Run struct {
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.
 	Events bool `json:"events,omitzero"`
+	// Token is what the daemon vouches for: session, turn, mode, requester, root, sandbox,
+	// network, and whether a person can be asked. It is BASE64URL(payload) "."
+	// BASE64URL(signature), an Ed25519 signature with the daemon's key over
+	// "zino-grant-1\n" and the payload, an object. agr passes it on in every call, and
+	// keeps the mode itself for tools that touch nothing of the host. Absent: the mode is
+	// yolo.
+	Token string `json:"token,omitzero"`
 	// Turn is the id of the session's turn. With it agr sends checkpoints and waits
 	// for proceed at each: see Checkpoint. It requires session_id and events. A
 	// second run of a turn ends the first one, and starts when that has ended.

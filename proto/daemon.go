@@ -102,10 +102,21 @@ type Chat struct {
 	// Recall is whether a session that the message creates is part of recall_sessions
 	// of mem; absent: it is.
 	Recall *bool `json:"recall,omitzero"`
+	// Mode decides about the calls of the model that no rule of a policy decides: "plan"
+	// (nothing is changed, and the sandbox is read-only), "ask", "auto" (what the sandbox
+	// confines is allowed), "yolo" (everything is allowed), or "derived": [gate] mode, else
+	// auto at confined levels of the sandbox and yolo at off. Absent: yolo.
+	Mode string `json:"mode,omitzero"`
+	// Reachable is true if a person can be asked during the turn. What would be asked
+	// otherwise is denied.
+	Reachable bool `json:"reachable,omitzero"`
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.
 	Events bool `json:"events,omitzero"`
 }
+
+// ModeDerived is the mode that stands for the one of the configuration, or of the sandbox.
+const ModeDerived = "derived"
 
 // Streaming reports whether the caller asked for chunks.
 func (c Chat) Streaming() bool { return c.Stream || c.Events }
@@ -190,7 +201,7 @@ type Forward struct {
 	Request Raw `json:"request"`
 }
 
-// TurnStart is a message that starts a turn. The fields up to recall are those of a
+// TurnStart is a message that starts a turn. The fields up to reachable are those of a
 // chat request.
 type TurnStart struct {
 	// Message is the user's text.
@@ -228,6 +239,10 @@ type TurnStart struct {
 	Umask *int `json:"umask,omitzero"`
 	// Recall is whether a new session is part of recall_sessions.
 	Recall *bool `json:"recall,omitzero"`
+	// Mode is the mode of approval.
+	Mode string `json:"mode,omitzero"`
+	// Reachable is true if a person can be asked during the turn.
+	Reachable bool `json:"reachable,omitzero"`
 	// RequestID identifies the message: up to 64 of the characters A-Z, a-z, 0-9, _
 	// and -, made at random. A repeat returns the turn that the first one started, if
 	// that is open or among the last 20 of the session.
@@ -257,6 +272,8 @@ type TurnStarted struct {
 	State string `json:"state"`
 	// Next is the offset behind the events of the start; absent: nothing is stored.
 	Next int64 `json:"next,omitzero"`
+	// Mode is the mode of the turn, in the answer to turn_start.
+	Mode string `json:"mode,omitzero"`
 	// Durable is false if the turn is lost when the daemon ends; absent: it is stored.
 	Durable *bool `json:"durable,omitzero"`
 	// Ended is true in the answer to turn_cancel if the turn had ended before.

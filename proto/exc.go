@@ -93,6 +93,12 @@ type Call struct {
 	// it, or if exc's records do not go back that far or are damaged, a call without
 	// a record counts as interrupted, not as never begun.
 	Since string `json:"since,omitzero"`
+	// Token is the token of the turn: see run of agr. A call that does not fit it in
+	// session_id, turn or root, or that has a weaker sandbox or more network, is the
+	// error denied. The turn's mode and the policy decide about the call; what they deny
+	// is a result with the error code "denied". Absent: the mode is yolo, unless [gate]
+	// require_token makes it the error denied.
+	Token string `json:"token,omitzero"`
 }
 
 // StopTurn names a turn.
@@ -156,6 +162,9 @@ type Execute struct {
 	Recover bool `json:"recover,omitzero"`
 	// Since is when the model asked for it, as in call.
 	Since string `json:"since,omitzero"`
+	// Token is the token of the turn, as in call; what the mode and the policy deny is
+	// the error denied.
+	Token string `json:"token,omitzero"`
 }
 
 // Result is the result of a run. A program that failed is a result, not an error.

@@ -75,4 +75,5 @@ var Changelog = [...]string{
 	"70 2026-11-23  embed_hard of mem; embed of search_hard, notice, lexical and vector of its answer",
 	"69 2026-11-23  mask_hints of rtr",
 	"70 2026-11-23  code masked_text of tool results",
+	"71 2026-11-23  mode and reachable of chat and turn_start, mode of the answer turn; token of run, proceed, call, execute, job_stop and repl's eval",
 }

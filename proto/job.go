@@ -96,6 +96,9 @@ type JobID struct {
 	Job string `json:"job"`
 	// SessionID is the session that it must belong to; absent: any.
 	SessionID string `json:"session_id,omitzero"`
+	// Token is the token of the turn whose model asks for job_stop, as of call; absent: a
+	// person asks.
+	Token string `json:"token,omitzero"`
 }
 
 // WaitJob waits for the end of a job.

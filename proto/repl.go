@@ -104,6 +104,9 @@ type Eval struct {
 	// are not confined, so at any level but "off" the code is refused (denied)
 	// unless [repl] from_sandbox is true.
 	Sandbox Level `json:"sandbox,omitzero"`
+	// Token is the token of the turn whose model asks, as of call of exc: its mode, and
+	// the policy, decide. Absent: a person asks.
+	Token string `json:"token,omitzero"`
 }
 
 // Evaluated is the result of code.

@@ -232,6 +232,8 @@ type Proceed struct {
 	// Usage is what the sub-agents of a delegate have used, by the call's id. It counts
 	// for the turn.
 	Usage map[string]Usage `json:"usage,omitzero"`
+	// Token replaces the token of run, which expires; absent: it is still valid.
+	Token string `json:"token,omitzero"`
 	// Stop ends the run with this stop_reason: StopParked or StopContext.
 	Stop string `json:"stop,omitzero"`
 }

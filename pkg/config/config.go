@@ -149,8 +149,9 @@ var undoExclude = []string{".git", "node_modules", ".venv", "venv", "__pycache__
 
 // Gate configures which calls of a model run without a question.
 type Gate struct {
-	Mode string   `toml:"mode"` // one of Modes; empty: derived from the sandbox level
-	Env  []string `toml:"env"`  // patterns of variables that a command may set and still be allowed by a rule
+	Mode         string   `toml:"mode"`          // one of Modes; empty: derived from the sandbox level
+	Env          []string `toml:"env"`           // patterns of variables that a command may set and still be allowed by a rule
+	RequireToken bool     `toml:"require_token"` // no call is carried out without a token of the daemon
 }
 
 // Mask configures which secrets are masked in what models read, besides the keys of

@@ -121,10 +121,11 @@ func (k key) ownedBy(service string) bool {
 var owned = map[string][]string{
 	"daemon": {"agent", "gate"},
 	"rtr":    {"api", "service", "budget"},
-	"agr":    {"tools", "skills", "mask"},
+	"agr":    {"tools", "skills", "gate", "mask"},
 	"sys":    {"tools", "skills"},
 	"exc":    {"tools", "undo", "gate", "mask"},
 	"ctx":    {"skills"},
+	"repl":   {"gate"},
 }
 
 // known returns the names of all keys, computed on first use: most clients read no

@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"zino/pkg/durable"
+	"zino/pkg/keys"
 )
 
 const (
@@ -45,7 +46,7 @@ func PublicPath(socket string) string {
 type Signer struct{ key ed25519.PrivateKey }
 
 // OpenSigner reads the private key in dir, which it makes if there is none, and writes the
-// public key to a file.
+// public key beside it and to another file.
 func OpenSigner(dir, public string) (*Signer, error) {
 	path := filepath.Join(dir, KeyName)
 	seed, err := readSeed(path)
@@ -59,13 +60,19 @@ func OpenSigner(dir, public string) (*Signer, error) {
 	}
 	s := &Signer{ed25519.NewKeyFromSeed(seed)}
 	line := encodeKey(s.key.Public().(ed25519.PublicKey))
-	if old, mode, _, err := readKey(public, ed25519.PublicKeySize); err == nil && mode.Perm() == publicMode && encodeKey(old) == line {
-		return s, nil
+	for _, path := range []string{filepath.Join(dir, publicName), public} {
+		if old, mode, _, err := readKey(path, ed25519.PublicKeySize); err == nil && mode.Perm() == publicMode && encodeKey(old) == line {
+			continue
+		}
+		err := durable.ReplacePath(path, publicMode, func(w io.Writer) error {
+			_, err := io.WriteString(w, line)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	return s, durable.ReplacePath(public, publicMode, func(w io.Writer) error {
-		_, err := io.WriteString(w, line)
-		return err
-	})
+	return s, nil
 }
 
 // makeKey makes the private key. A daemon that does so at the same time keeps its own.
@@ -101,15 +108,15 @@ func readSeed(path string) ([]byte, error) {
 
 // Verifier checks tokens with the daemon's public key.
 type Verifier struct {
-	path   string
-	owners []int // uids that may own the file
+	paths  []string // of its file; several where a service may have several daemons
+	owners []int    // uids that may own the file
 }
 
 // NewVerifier returns a verifier for the tokens of the daemon with a socket. The file of
 // its public key is read at each use.
 func NewVerifier(socket string) *Verifier {
-	v := &Verifier{PublicPath(socket), []int{os.Geteuid()}}
-	if filepath.Dir(v.path) == hostPublicDir {
+	v := &Verifier{[]string{PublicPath(socket)}, []int{os.Geteuid()}}
+	if filepath.Dir(v.paths[0]) == hostPublicDir {
 		if u, err := user.Lookup(hostUser); err == nil {
 			if uid, err := strconv.Atoi(u.Uid); err == nil {
 				v.owners = append(v.owners, uid)
@@ -119,9 +126,38 @@ func NewVerifier(socket string) *Verifier {
 	return v
 }
 
-// read returns the public key. The file must be one that only the daemon can write.
-func (v *Verifier) read() (ed25519.PublicKey, error) {
-	key, mode, uid, err := readKey(v.path, ed25519.PublicKeySize)
+// addUsers adds the daemons of this user: the one that keeps running, and those that are
+// started for one run, which have one key in the data directory.
+func (v *Verifier) addUsers(dataDir string) {
+	v.paths = append(v.paths, filepath.Join(dataDir, publicName))
+	if dir, err := keys.RuntimeDir(); err == nil {
+		v.paths = append(v.paths, filepath.Join(dir, publicName))
+	}
+	if base, err := keys.Base(os.Getenv); err == nil {
+		v.paths = append(v.paths, filepath.Join(base, "data", "daemon", publicName))
+	}
+}
+
+// check checks a signature.
+func (v *Verifier) check(message, signature []byte) (err error) {
+	for _, path := range v.paths {
+		key, readErr := v.read(path)
+		if readErr == nil && ed25519.Verify(key, message, signature) {
+			return nil
+		}
+		switch {
+		case readErr == nil:
+			err = errors.New("the signature is not the daemon's")
+		case err == nil:
+			err = readErr
+		}
+	}
+	return err
+}
+
+// read returns a public key. Its file must be one that only the daemon can write.
+func (v *Verifier) read(path string) (ed25519.PublicKey, error) {
+	key, mode, uid, err := readKey(path, ed25519.PublicKeySize)
 	switch {
 	case err != nil:
 	case mode.Perm()&0o022 != 0:
@@ -131,7 +167,7 @@ func (v *Verifier) read() (ed25519.PublicKey, error) {
 	default:
 		return key, nil
 	}
-	text := "approvals are not available: no key of the daemon at " + v.path
+	text := "approvals are not available: no key of the daemon at " + path
 	if !errors.Is(err, fs.ErrNotExist) {
 		text += ": " + err.Error()
 	}

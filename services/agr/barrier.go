@@ -137,6 +137,9 @@ func (t *turn) checkpoint(step int, point string, calls ...call) (proto.Proceed,
 	}
 	select {
 	case p := <-b.answer:
+		if p.Token != "" {
+			t.req.Token = p.Token
+		}
 		if p.Stop != "" {
 			return p, stopped(p.Stop)
 		}

@@ -75,7 +75,7 @@ func (t *turn) callExc(c *call, _ fields) result {
 	req := proto.Call{
 		Tool: c.name, Input: c.input, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
 		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, OutputBytes: t.outputBytes, Events: t.req.Events,
-		SessionID: t.req.SessionID, Turn: t.req.Turn,
+		SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.req.Token,
 	}
 	var answer proto.CallResult
 	err := t.once(c, func(key string, recover bool, since string) (err error) {
@@ -122,7 +122,7 @@ func (t *turn) passOutput(c *call, typ string, payload []byte) error {
 func (t *turn) execute(c *call, executor, code string) (r proto.Result, err error) {
 	req := proto.Execute{
 		Executor: executor, Code: code, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
-		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, SessionID: t.req.SessionID, Turn: t.req.Turn,
+		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.req.Token,
 	}
 	err = t.once(c, func(key string, recover bool, since string) (err error) {
 		req.Key, req.Recover, req.Since = key, recover, since

@@ -65,7 +65,7 @@ func (t *turn) onJob(c *call, f fields) result {
 	case action == "wait":
 		info, err = askJobs(t, c, proto.ExcJobWait, proto.WaitJob{Job: job, SessionID: t.req.SessionID, TimeoutS: &wait})
 	case action == "stop":
-		info, err = askJobs(t, c, proto.ExcJobStop, proto.JobID{Job: job, SessionID: t.req.SessionID})
+		info, err = askJobs(t, c, proto.ExcJobStop, proto.JobID{Job: job, SessionID: t.req.SessionID, Token: t.req.Token})
 	default:
 		return refused("action must be output, wait or stop")
 	}

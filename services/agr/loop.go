@@ -22,6 +22,7 @@ import (
 
 	"zino/pkg/catalog"
 	"zino/pkg/config"
+	"zino/pkg/gate"
 	"zino/pkg/message"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
@@ -43,6 +44,7 @@ type Service struct {
 	exc          *rpc.Client
 	mem          *rpc.Client
 	repl         *rpc.Client
+	guard        *gate.Guard
 	excGone      time.Duration // how long exc may be gone during a call of a turn
 	log          *slog.Logger
 
@@ -66,6 +68,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		exc:          &rpc.Client{Service: "exc", Path: cfg.Exc.Socket},
 		mem:          &rpc.Client{Service: "mem", Path: cfg.Mem.Socket},
 		repl:         &rpc.Client{Service: "repl", Path: cfg.Repl.Socket},
+		guard:        gate.NewGuard(cfg),
 		excGone:      30 * time.Second,
 		log:          log,
 		turns:        map[string]*barrier{},

@@ -37,7 +37,7 @@ func (t *turn) evalInPage(_ *call, f fields) result {
 		return refused("Empty code block.")
 	}
 	level := cmp.Or(t.req.Sandbox, t.sandbox)
-	r, err := rpc.Call(t.ctx, t.repl, proto.ReplEval, proto.Eval{Page: page, Code: code, TimeoutMS: int64(limit), Sandbox: level})
+	r, err := rpc.Call(t.ctx, t.repl, proto.ReplEval, proto.Eval{Page: page, Code: code, TimeoutMS: int64(limit), Sandbox: level, Token: t.req.Token})
 	if err != nil {
 		return pageFailed(err)
 	}

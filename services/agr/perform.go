@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/gate"
 	"zino/proto"
 )
 
@@ -75,8 +76,26 @@ func (t *turn) findTools(calls []call) {
 		if c.tool, known = find(snapshot, t.kit, list, c.name); !known && !c.recovers && c.failure == nil {
 			c.failure = &toolError{code: proto.ToolUnknown, message: fmt.Sprintf("There is no tool '%s'. There are: %s.", c.name, strings.Join(toolNames(list), ", "))}
 		}
-		c.delegated = t.delegates(c)
+		if c.delegated = t.delegates(c); c.delegated {
+			c.failure = t.permit(c.tool.gate)
+			c.delegated = c.failure == nil
+		}
 	}
+}
+
+// permit returns why a tool that agr itself carries out is not used; nil if it is.
+func (t *turn) permit(tool string) *toolError {
+	turn, err := t.guard.Turn(t.req.Token)
+	if err == nil {
+		err = turn.Fits(t.req.SessionID, t.req.Turn, cmp.Or(t.req.Root, t.req.Cwd))
+	}
+	if err != nil {
+		return failed(err).err
+	}
+	if why := t.guard.Permit(turn, gate.Call{Tool: tool, Root: t.req.Root, Sandbox: t.guard.Level(turn)}); why != "" {
+		return &toolError{code: proto.ToolDenied, message: why}
+	}
+	return nil
 }
 
 func (t *turn) performOne(c *call) error {
@@ -126,6 +145,11 @@ func (t *turn) carryOut(c *call) result {
 	if missing, ok := f.lacks(c.tool.required...); ok {
 		return refused("The field %q is missing.", missing)
 	}
+	if c.tool.gate != "" {
+		if e := t.permit(c.tool.gate); e != nil {
+			return result{err: e}
+		}
+	}
 	return c.tool.call(t, c, f)
 }
 
@@ -136,6 +160,9 @@ func (t *turn) carryOutBlock(e Event) result {
 		f, err := object(e.Body)
 		if err != nil {
 			return malformedTask(err)
+		}
+		if e := t.permit(proto.TaskTool); e != nil {
+			return result{err: e}
 		}
 		return t.runTask(f)
 	}
@@ -150,6 +177,11 @@ func (t *turn) carryOutBlock(e Event) result {
 	f, err := argumentsOf(arguments)
 	if err != nil {
 		return malformedCall(err)
+	}
+	if tool.Builtin != "" {
+		if e := t.permit(tool.Builtin); e != nil {
+			return result{err: e}
+		}
 	}
 	return t.use(tool, &call{}, f)
 }

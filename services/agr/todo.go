@@ -21,7 +21,7 @@ var todoTool = tool{
 		proto.Raw(`{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{` +
 			`"text":{"type":"string"},"status":{"type":"string","enum":["open","active","done"]}},"required":["text","status"]}}},"required":["items"]}`),
 	},
-	required: []string{"items"}, recover: repeat, call: (*turn).replaceTodo,
+	required: []string{"items"}, recover: repeat, gate: "todo", call: (*turn).replaceTodo,
 }
 
 func (t *turn) replaceTodo(_ *call, f fields) result {

@@ -30,6 +30,7 @@ type tool struct {
 	required []string // arguments that agr checks
 	reads    bool     // it changes nothing: successive calls run side by side
 	recover  recovery
+	gate     string // its name for the policy, if agr decides about it; "": the service that carries it out does
 	call     func(*turn, *call, fields) result
 }
 
@@ -156,9 +157,9 @@ func fileTool(file catalog.Tool, k kit) tool {
 	t := tool{call: func(t *turn, c *call, f fields) result { return t.use(file, c, f) }}
 	switch file.Builtin {
 	case catalog.Remember: // mem stores an exact duplicate once
-		t.required, t.recover, t.reads = []string{"text"}, repeat, k.propose
+		t.required, t.recover, t.reads, t.gate = []string{"text"}, repeat, k.propose, file.Builtin
 	case catalog.Recall, catalog.RecallSessions:
-		t.required, t.recover, t.reads = []string{"query"}, repeat, true
+		t.required, t.recover, t.reads, t.gate = []string{"query"}, repeat, true, file.Builtin
 	default:
 		t.required, t.recover = []string{"code"}, askExc
 		t.function = function{
@@ -194,7 +195,7 @@ func taskOf(skills []catalog.Skill, agents bool) tool {
 		s = s.with("write", property{Type: "boolean", Description: "Whether the agent may change files."})
 	}
 	return tool{
-		function: function{proto.TaskTool, about, encode(s)}, required: []string{"skill", "request"},
+		function: function{proto.TaskTool, about, encode(s)}, required: []string{"skill", "request"}, gate: proto.TaskTool,
 		call: func(t *turn, _ *call, f fields) result { return t.runTask(f) },
 	}
 }

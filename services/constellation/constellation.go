@@ -13,6 +13,7 @@ import (
 
 	"zino/pkg/catalog"
 	"zino/pkg/config"
+	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/service"
 	"zino/services/agr"
@@ -82,7 +83,7 @@ func (c *Constellation) open(name string) (member, error) {
 		m.Embed(&rpc.Client{Service: "rtr", Path: c.cfg.Rtr.Socket})
 		return m, nil
 	case "exc":
-		x, err := exc.New(c.cfg.Exc, c.catalog, log)
+		x, err := exc.New(c.cfg.Exc, gate.NewGuard(c.cfg), c.catalog, log)
 		if err != nil {
 			return nil, err
 		}

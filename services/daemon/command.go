@@ -180,9 +180,13 @@ func (t *turn) callBash(r *relay, id, command string) (answer proto.CallResult, 
 		return answer, err
 	}
 	req := t.req
+	token, err := t.token(req, t.id, t.uid)
+	if err != nil {
+		return answer, err
+	}
 	call := proto.Call{
 		Tool: bashTool, Input: input, Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask,
-		OutputBytes: t.cfg.Agr.ToolOutputBytes, Events: true, SessionID: t.session.id, Turn: t.id,
+		OutputBytes: t.cfg.Agr.ToolOutputBytes, Events: true, SessionID: t.session.id, Turn: t.id, Token: token,
 	}
 	answer, err = rpc.CallEvents(t.ctx, t.services["exc"], proto.ExcCall, call, func(typ string, payload []byte) error {
 		switch typ {

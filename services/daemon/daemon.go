@@ -15,6 +15,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/environ"
+	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -46,7 +47,10 @@ type Service struct {
 	part                    context.CancelFunc
 	known                   chan struct{} // closed when the open turns of earlier processes are known
 	wakes                   wakes
-	allBytes                int64 // see the constant
+	allBytes                int64        // see the constant
+	signer                  *gate.Signer // of tokens; nil: there is no key, see signerErr
+	signerErr               error
+	renewAfter              time.Duration // the age at which the token of a run is replaced
 }
 
 // New returns a daemon that uses the sockets of the other services.
@@ -61,6 +65,11 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 	s.agentPause = loadEvery
 	s.life, s.end = context.WithCancel(context.Background())
 	s.lot = newLot(cfg.Daemon.RunningMax, s.wake)
+	s.renewAfter = gate.Life / 2
+	if s.signer, s.signerErr = gate.OpenSigner(cfg.Daemon.DataDir, gate.PublicPath(cfg.Daemon.Socket)); s.signerErr != nil {
+		log.Warn("no key for tokens: modes other than yolo are not available", "error", s.signerErr)
+		s.signer = nil
+	}
 	if os.Getenv("ZINO_CONSTELLATION") == proto.LifetimePrivate {
 		s.lifetime = proto.LifetimePrivate
 	}
@@ -112,6 +121,9 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 		return proto.Text{}, err
 	}
 	req = withoutForeignEnv(req, rpc.PeerUID(ctx))
+	if err := s.settleMode(ctx, &req); err != nil {
+		return proto.Text{}, err
+	}
 	rpc.Note(ctx, slog.Int("message_bytes", len(req.Message)))
 	if req.ChannelID != "" {
 		rpc.Note(ctx, slog.String("channel", req.ChannelID))

@@ -42,6 +42,7 @@ func serveKilled(args []string) error {
 	for _, name := range config.Services {
 		*cfg.SocketOf(name) = filepath.Join(args[0], name)
 	}
+	cfg.Daemon.DataDir = filepath.Join(args[0], "data")
 	f := &faultPoints{}
 	f.left.Store(int64(point))
 	for name, socket := range map[string]*string{"mem": &cfg.Mem.Socket, "agr": &cfg.Agr.Socket} {

@@ -28,6 +28,7 @@ func TestLeases(t *testing.T) {
 			return proto.Empty{}, nil
 		})
 	})
+	cfg.Daemon.DataDir = zinotest.Dir(t)
 	s := New(cfg, slog.New(slog.DiscardHandler))
 	one, two := s.enter("one"), s.enter("two")
 	s.enter("left").leave()

@@ -57,7 +57,13 @@ func (s *Service) ask(ctx context.Context, req proto.Chat, messages proto.Raw, o
 		sink = r
 	}
 	run := s.run(req, messages, s.cfg.Agr.MaxIterations)
-	run.Owner = ownerOf(rpc.PeerUID(ctx))
+	uid := rpc.PeerUID(ctx)
+	run.Owner = ownerOf(uid)
+	token, err := s.token(req, "", uid)
+	if err != nil {
+		return proto.Text{}, err
+	}
+	run.Token = token
 	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, run, sink)
 	if errors.Is(err, rpc.ErrConnect) {
 		s.log.Warn("agr cannot be reached, asking the model directly", "error", err, "trace", rpc.Trace(ctx))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
@@ -37,6 +38,7 @@ type relay struct {
 
 	// Written with turn.mu locked, so that followers can read them.
 	step    int           // the present inference
+	signed  time.Time     // when the token of the run was signed
 	text    []byte        // of it
 	running []*callOutput // the running calls, in the order of their start
 	notices []proto.Raw   // since the last inference, at most noticesMax
@@ -210,7 +212,10 @@ func (r *relay) checkpoint(payload []byte) error {
 }
 
 // proceed lets agr go on.
-func (r *relay) proceed(p proto.Proceed) error {
+func (r *relay) proceed(p proto.Proceed) (err error) {
+	if p.Token, err = r.renewToken(); err != nil {
+		return err
+	}
 	if _, err := rpc.Call(r.turn.runCtx, r.turn.agr, proto.AgrProceed, p); err != nil {
 		return lostError{err}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"zino/pkg/gate"
 	"zino/pkg/message"
 	"zino/pkg/rpc"
 	"zino/pkg/text"
@@ -354,6 +355,7 @@ func (sess *session) adopted(lt *turnlog.Turn) *turn {
 	var q logRequest
 	if err := wire.DecodeReply(lt.Request, &q); err != nil {
 		sess.Service.log.Warn("the request of an open turn is damaged", "session", sess.id, "turn", lt.ID, "error", err)
+		q.Mode = string(gate.Plan) // its own is lost
 	}
 	t := &turn{
 		session: sess, id: lt.ID, parent: lt.Parent, readOnly: q.ReadOnly, message: lt.Message, requestID: lt.RequestID, uid: -1, say: lt.Say, job: lt.Job, onLimit: q.OnLimit,

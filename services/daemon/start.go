@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"zino/pkg/rpc"
+	"zino/pkg/wire"
 	"zino/proto"
 )
 
@@ -29,6 +30,9 @@ func (s *Service) turnStart(ctx context.Context, req proto.TurnStart) (proto.Tur
 	}
 	uid := rpc.PeerUID(ctx)
 	chat = withoutForeignEnv(chat, uid)
+	if err := s.settleMode(ctx, &chat); err != nil {
+		return proto.TurnStarted{}, err
+	}
 	switch {
 	case chat.SessionID == "" && req.RequestID != "":
 		chat.SessionID = sessionOf(uid, req.RequestID)
@@ -91,6 +95,7 @@ func checkStart(req proto.TurnStart) (proto.Chat, error) {
 		Message: strings.TrimSpace(req.Message), SessionID: req.SessionID, NeedModel: req.NeedModel, Root: req.Root,
 		SystemPrompt: req.SystemPrompt, Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: req.Effort,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall,
+		Mode: req.Mode, Reachable: req.Reachable,
 	}
 	if req.NoSave {
 		return chat, proto.Errorf(proto.CodeInvalid, "turn_start stores the turn: no_save is not possible")
@@ -154,7 +159,12 @@ func (sess *session) requested(ctx context.Context, requestID string) (*proto.Tu
 	if state == proto.TurnResumed {
 		state = proto.TurnRunning
 	}
-	return &proto.TurnStarted{SessionID: sess.id, Turn: t.ID, State: state, Next: t.Begun}, nil
+	reply := &proto.TurnStarted{SessionID: sess.id, Turn: t.ID, State: state, Next: t.Begun}
+	var q logRequest
+	if wire.DecodeReply(t.Request, &q) == nil { // a turn that has ended has none
+		reply.Mode = string(modeOf(proto.Chat{Mode: q.Mode}))
+	}
+	return reply, nil
 }
 
 // start adds a turn to the session. It returns another turn of the same request_id if
@@ -233,7 +243,7 @@ func (t *turn) started() (proto.TurnStarted, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	reply := proto.TurnStarted{SessionID: t.session.id, Turn: t.id, State: t.state, Next: t.begun}
+	reply := proto.TurnStarted{SessionID: t.session.id, Turn: t.id, State: t.state, Next: t.begun, Mode: string(modeOf(t.req))}
 	switch {
 	case t.durable:
 		return reply, nil

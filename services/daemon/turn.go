@@ -174,8 +174,12 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 	}
 	r := &relay{out: out, events: req.Events}
 	run := s.sessionRun(req, p.messages(req.Message))
-	run.Owner = ownerOf(rpc.PeerUID(ctx))
-	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, run, r)
+	uid := rpc.PeerUID(ctx)
+	run.Owner = ownerOf(uid)
+	var text proto.Text
+	if run.Token, err = s.token(req, "", uid); err == nil {
+		text, err = rpc.CallText(ctx, s.agr, proto.AgrRun, run, r)
+	}
 	if err == nil {
 		err = r.finish()
 	}
@@ -293,6 +297,8 @@ type logRequest struct {
 	Root         string      `json:"root,omitzero"`
 	Sandbox      proto.Level `json:"sandbox,omitzero"`
 	Network      *bool       `json:"network,omitzero"`
+	Mode         string      `json:"mode,omitzero"` // absent: yolo
+	Reachable    bool        `json:"reachable,omitzero"`
 	Provider     string      `json:"provider,omitzero"`
 	Model        string      `json:"model,omitzero"`
 	Effort       string      `json:"effort,omitzero"`
@@ -309,7 +315,7 @@ type logRequest struct {
 func (t *turn) logRequest() proto.Raw {
 	req := t.req
 	b, err := wire.AppendObject(nil, "", logRequest{
-		Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Provider: req.Provider, Model: req.Model,
+		Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Mode: req.Mode, Reachable: req.Reachable, Provider: req.Provider, Model: req.Model,
 		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: t.onLimit, NeedModel: req.NeedModel, HasEnv: t.keepsEnv(), ReadOnly: t.readOnly, Parent: t.parent,
 	})
 	if err != nil { // cannot happen: it has strings, numbers and truth values
@@ -321,7 +327,7 @@ func (t *turn) logRequest() proto.Raw {
 // chat returns the request of a turn of a session, without its message.
 func (q *logRequest) chat(sessionID string) proto.Chat {
 	return proto.Chat{
-		SessionID: sessionID, Root: q.Root, Sandbox: q.Sandbox, Network: q.Network, Provider: q.Provider, Model: q.Model,
+		SessionID: sessionID, Root: q.Root, Sandbox: q.Sandbox, Network: q.Network, Mode: q.Mode, Reachable: q.Reachable, Provider: q.Provider, Model: q.Model,
 		Effort: q.Effort, MaxTokens: q.MaxTokens, SystemPrompt: q.SystemPrompt, NeedModel: q.NeedModel,
 	}
 }
@@ -363,9 +369,12 @@ func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
 }
 
 // run has agr run the turn. What its checkpoints have started has ended when it returns.
-func (r *relay) run(run proto.Run) (proto.Text, error) {
+func (r *relay) run(run proto.Run) (text proto.Text, err error) {
+	if run.Token, err = r.signToken(); err != nil {
+		return text, err
+	}
 	r.ctx, r.cut = context.WithCancelCause(r.turn.runCtx)
-	text, err := rpc.CallText(r.ctx, r.turn.agr, proto.AgrRun, run, r)
+	text, err = rpc.CallText(r.ctx, r.turn.agr, proto.AgrRun, run, r)
 	if cause, lost := errors.AsType[lostError](context.Cause(r.ctx)); lost {
 		err = cause
 	}

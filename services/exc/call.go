@@ -39,6 +39,10 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 		return proto.CallResult{}, err
 	}
 	c.tool = req.Tool
+	err = s.admit(req.Token, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
+	if err != nil {
+		return proto.CallResult{}, err
+	}
 	if c.key != "" {
 		req.Input = bytes.Clone(req.Input) // the call outlives the request
 	}
@@ -49,6 +53,9 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 	}
 	result, err := once(ctx, s, c, live, steps[proto.CallResult]{
 		run: func(ctx context.Context) (proto.CallResult, error) {
+			if err := s.permitCall(ctx, c, req); err != nil {
+				return callResult(reply{}, err)
+			}
 			return callResult(s.carryOut(ctx, req, c))
 		},
 		settle: func(ctx context.Context, begun calls.Call) (proto.CallResult, bool, error) {
@@ -97,7 +104,12 @@ const toolBash = "bash"
 func (s *Service) carryOut(ctx context.Context, req proto.Call, c *turnCall) (reply, error) {
 	switch req.Tool {
 	case files.Read, files.Write, files.Edit:
-		return s.onFile(ctx, req, func(ctx context.Context, st start) error { return s.begin(ctx, c, st) })
+		return s.onFile(ctx, req, func(ctx context.Context, st start) error {
+			if err := s.permit(ctx, c, req.Tool, "", st.plan.Path); err != nil { // a link may have been replaced meanwhile
+				return err
+			}
+			return s.begin(ctx, c, st)
+		})
 	case toolBash:
 		return s.bash(ctx, req, c)
 	}

@@ -22,6 +22,7 @@ import (
 	"zino/pkg/catalog"
 	"zino/pkg/config"
 	"zino/pkg/durable"
+	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/exc/calls"
@@ -54,7 +55,8 @@ type Service struct {
 	passEnv       []string
 	files         *workspace
 	host          *host
-	outputs       *run.Files // of commands, where they are too long for a result
+	guard         *gate.Guard // nil in tests: every call is permitted
+	outputs       *run.Files  // of commands, where they are too long for a result
 	jobs          *jobs.Jobs
 	undo          *undo.Store     // nil: switched off
 	draining      <-chan struct{} // closed when exc begins to stop; nil: it does not serve
@@ -90,9 +92,14 @@ func Supervise() {
 	}
 }
 
-// New makes the service. The program must have called Supervise.
-func New(cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, error) {
-	return newIn(temporary(), cfg, cat, log)
+// New makes the service, whose calls guard decides. The program must have called
+// Supervise.
+func New(cfg config.Exc, guard *gate.Guard, cat *catalog.Catalog, log *slog.Logger) (*Service, error) {
+	s, err := newIn(temporary(), cfg, cat, log)
+	if err == nil {
+		s.guard = guard
+	}
+	return s, err
 }
 
 // newIn is New with a directory for code and outputs.
@@ -153,6 +160,7 @@ func (s *Service) Register(r *rpc.Server) {
 	rpc.Handle(r, proto.ExcValidate, s.validate)
 	rpc.Handle(r, proto.ExcCapabilities, s.capabilities)
 	rpc.HandleEvents(r, proto.ExcCall, s.call)
+	rpc.Handle(r, proto.ExcJobStop, s.stopJob)
 	s.draining = r.Draining()
 	rpc.Handle(r, proto.ExcStopTurn, s.stopTurn)
 	r.KeepWhile(s.turns.busy)

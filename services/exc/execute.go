@@ -22,6 +22,10 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		return proto.Result{}, err
 	}
 	c.tool = "execute_" + req.Executor
+	err = s.admit(req.Token, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
+	if err != nil {
+		return proto.Result{}, err
+	}
 	failed := func(e *files.Error) proto.Result {
 		r := refused(e.Message)
 		r.Interrupted = e == interrupted
@@ -30,8 +34,11 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	result, err := once(ctx, s, c, nil, steps[proto.Result]{
 		run: func(ctx context.Context) (proto.Result, error) {
 			result, err := s.runCode(ctx, req, c)
-			if e, ok := errors.AsType[*files.Error](err); ok && e.Code == proto.ToolNotRecorded {
+			switch e, _ := errors.AsType[*files.Error](err); {
+			case e != nil && e.Code == proto.ToolNotRecorded:
 				return failed(e), nil
+			case e != nil && e.Code == files.Denied:
+				err = proto.Errorf(proto.CodeDenied, "%s", e.Message)
 			}
 			return result, err
 		},
@@ -49,6 +56,9 @@ func (s *Service) runCode(ctx context.Context, req proto.Execute, call *turnCall
 	tool, ok := s.catalog.Snapshot().Executor(req.Executor)
 	if !ok {
 		return refused(unknownExecutor(req.Executor)), nil
+	}
+	if err := s.permitCode(ctx, call, req.Executor, tool.Executor, req.Code); err != nil {
+		return proto.Result{}, err
 	}
 	c, err := s.clientOf(req.Env, req.Root, req.Cwd, req.Umask)
 	if err != nil {

@@ -43,7 +43,7 @@ func serve(args []string) error {
 	}
 	cfg := config.Default().Exc
 	cfg.Socket, cfg.DataDir = filepath.Join(dir, "s"), filepath.Join(dir, "data", "exc")
-	s, err := New(cfg, cat, log)
+	s, err := New(cfg, nil, cat, log)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ type turnCall struct {
 	sum     string // SHA-256 of what is to be done
 	recover bool
 	since   time.Time
+	ticket  ticket
 
 	cancel context.CancelFunc
 	done   chan struct{} // closed when answer is set

@@ -159,7 +159,7 @@ func TestShippedTools(t *testing.T) {
 	t.Setenv("RUNTIME_DIRECTORY", zinotest.Dir(t))
 	cfg := config.Default().Exc
 	cfg.DataDir = filepath.Join(zinotest.Dir(t), "data")
-	s, err := New(cfg, cat, log)
+	s, err := New(cfg, nil, cat, log)
 	zinotest.Must(t, err)
 	defer s.Close()
 	tests := []struct{ executor, analyser, good, bad string }{

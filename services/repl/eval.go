@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"zino/pkg/gate"
 	"zino/proto"
 	"zino/services/repl/page"
 )
@@ -43,9 +44,8 @@ func (s *Service) Eval(ctx context.Context, req proto.Eval) (proto.Evaluated, er
 	if field != "" {
 		return proto.Evaluated{}, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("Invalid request: field %q: %s", field, why)}
 	}
-	if req.Sandbox.Confined() && !s.cfg.FromSandbox {
-		return proto.Evaluated{}, &proto.Error{Code: proto.CodeDenied, Message: fmt.Sprintf(
-			"Code is not run in pages at sandbox level %.40s, because pages are not confined. To allow it, set [repl] from_sandbox = true, or use --sandbox off.", req.Sandbox)}
+	if err := s.permit(req); err != nil {
+		return proto.Evaluated{}, err
 	}
 	l, err := s.connectedLog(req.Page)
 	if err != nil {
@@ -70,6 +70,30 @@ func (s *Service) Eval(ctx context.Context, req proto.Eval) (proto.Evaluated, er
 		}
 		return proto.Evaluated{}, ctx.Err()
 	}
+}
+
+// permit returns why code is not run: the mode of the turn whose model asks, and the policy,
+// decide about it. A person is not asked for a token.
+func (s *Service) permit(req proto.Eval) error {
+	turn, level := gate.Turn{Mode: gate.Yolo}, req.Sandbox
+	if req.Token != "" {
+		var err error
+		if turn, err = s.guard.Turn(req.Token); err != nil {
+			return err
+		}
+		level = s.guard.Level(turn)
+	}
+	if turn.Mode == gate.Yolo && level.Confined() && !s.cfg.FromSandbox {
+		return proto.Errorf(proto.CodeDenied,
+			"Code is not run in pages at sandbox level %.40s, because pages are not confined. To allow it, set [repl] from_sandbox = true, or use --sandbox off.", level)
+	}
+	if req.Token == "" {
+		return nil
+	}
+	if why := s.guard.Permit(turn, gate.Call{Tool: "page_eval", Root: turn.Root, Sandbox: level, FromSandbox: s.cfg.FromSandbox}); why != "" {
+		return proto.Errorf(proto.CodeDenied, "%s", why)
+	}
+	return nil
 }
 
 // eval requests code to be run.

@@ -225,10 +225,10 @@ func TestDirectory(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
 	b := newEnv(t, dir)
-	if _, err := New(settings(dir), b.log); err == nil || !strings.Contains(err.Error(), "another process") {
+	if _, err := New(settings(dir), nil, b.log); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("two services: %v", err)
 	}
-	if _, err := New(settings(filepath.Join(dir, "none")), b.log); !errors.Is(err, os.ErrNotExist) {
+	if _, err := New(settings(filepath.Join(dir, "none")), nil, b.log); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
 	for name, lay := range map[string]func(path string) error{
@@ -237,7 +237,7 @@ func TestDirectory(t *testing.T) {
 	} {
 		other := newDir(t)
 		must(t, lay(filepath.Join(other, "debug")))
-		if _, err := New(settings(other), b.log); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		if _, err := New(settings(other), nil, b.log); err == nil || !strings.Contains(err.Error(), "not a directory") {
 			t.Errorf("a %s in the place of debug/: %v", name, err)
 		}
 	}

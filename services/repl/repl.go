@@ -23,6 +23,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/durable"
+	"zino/pkg/gate"
 	"zino/pkg/replfile"
 	"zino/pkg/rpc"
 	"zino/pkg/watch"
@@ -36,6 +37,7 @@ const logDir = replfile.Logs
 // Service is the file REPL of one directory. It is safe for concurrent use.
 type Service struct {
 	cfg      config.Repl
+	guard    *gate.Guard // of the calls of models
 	log      *slog.Logger
 	dir      *tail.Dir
 	lock     io.Closer
@@ -58,11 +60,12 @@ type Service struct {
 // New opens the directory of the REPL and watches it. What an earlier service left
 // executing is marked as interrupted. A directory that another service has locked is
 // an error.
-func New(cfg config.Repl, log *slog.Logger) (*Service, error) {
+func New(cfg config.Repl, guard *gate.Guard, log *slog.Logger) (*Service, error) {
 	s, err := open(cfg, log)
 	if err != nil {
 		return nil, fmt.Errorf("repl: %w", err)
 	}
+	s.guard = guard
 	s.run(watch.New([]string{filepath.Join(cfg.Dir, logDir)}, pollEvery, log))
 	return s, nil
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // serve serves a directory, with its socket, until it is killed.
 func serve(dir string) error {
 	log := slog.New(slog.DiscardHandler)
-	s, err := New(settings(dir), log)
+	s, err := New(settings(dir), nil, log)
 	if err != nil {
 		return err
 	}

@@ -304,6 +304,15 @@ func Decode(input []byte, v any) error {
 	return fail(InvalidInput, "The arguments cannot be used: %v.", err)
 }
 
+// PathOf returns the path in the input of a call.
+func PathOf(input []byte) (string, error) {
+	var in struct {
+		Path string `json:"path"`
+	}
+	err := Decode(input, &in)
+	return in.Path, err
+}
+
 // Looks is the input of a write to the file of another call: its plan says what the
 // file has now.
 func Looks(input []byte) []byte {

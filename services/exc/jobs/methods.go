@@ -20,7 +20,6 @@ func (j *Jobs) Register(r *rpc.Server) {
 	rpc.Handle(r, proto.ExcJobs, j.jobList)
 	rpc.Handle(r, proto.ExcJobOutput, j.output)
 	rpc.Handle(r, proto.ExcJobWait, j.waitFor)
-	rpc.Handle(r, proto.ExcJobStop, j.stop)
 	rpc.Handle(r, proto.ExcJobKeep, j.keep)
 	rpc.Handle(r, proto.ExcJobLease, func(_ context.Context, req proto.LeaseJobs) (proto.Empty, error) {
 		j.lease(req.Sessions)
@@ -94,7 +93,8 @@ func (j *Jobs) waitFor(ctx context.Context, req proto.WaitJob) (proto.JobInfo, e
 // errStopping is the error of requests that wait while exc stops: jobs run on.
 var errStopping = &proto.Error{Code: proto.CodeUnavailable, Kind: proto.ErrorKindTransport, Message: "exc is stopping: try again"}
 
-func (j *Jobs) stop(ctx context.Context, req proto.JobID) (proto.JobInfo, error) {
+// Stop stops a job, and returns it when none of its processes is left.
+func (j *Jobs) Stop(ctx context.Context, req proto.JobID) (proto.JobInfo, error) {
 	job, err := j.Get(req.Job, req.SessionID)
 	if err != nil {
 		return proto.JobInfo{}, err

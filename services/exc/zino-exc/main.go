@@ -8,6 +8,7 @@ package main
 
 import (
 	"zino/pkg/catalog"
+	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/service"
 	"zino/services/exc"
@@ -24,7 +25,7 @@ func main() {
 	}
 	cat, err := catalog.Open(cfg.Tools.Dir, "", log)
 	service.Fail("exc", err)
-	x, err := exc.New(cfg.Exc, cat, log)
+	x, err := exc.New(cfg.Exc, gate.NewGuard(cfg), cat, log)
 	service.Fail("exc", err)
 	x.ProtectConfig(cfg)
 	service.Fail("exc", x.OpenUndo(cfg.Undo))

@@ -72,7 +72,7 @@ func (b *env) start() {
 	cfg := config.Default().Repl
 	cfg.Dir = b.dir
 	log := slog.New(slog.DiscardHandler)
-	s, err := repl.New(cfg, log)
+	s, err := repl.New(cfg, nil, log)
 	must(b.t, err)
 	srv := rpc.NewServer("repl", log)
 	s.Register(srv)

@@ -46,7 +46,7 @@ func newEnv(t testing.TB, change ...func(*config.Repl)) *env {
 func (b *env) start() {
 	b.t.Helper()
 	log := b.out.Logger()
-	service, err := repl.New(b.cfg, log)
+	service, err := repl.New(b.cfg, nil, log)
 	must(b.t, err)
 	b.Server, err = New(b.cfg, service, log)
 	must(b.t, err)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/service"
 	"zino/proto"
@@ -27,7 +28,7 @@ const drainLimit = 15 * time.Second
 func main() {
 	var proxy proxyOptions
 	cfg, log := service.Start("repl", proxy.flags())
-	r, err := repl.New(cfg.Repl, log)
+	r, err := repl.New(cfg.Repl, gate.NewUsersGuard(cfg), log)
 	service.Fail("repl", err)
 	pages, err := web.New(cfg.Repl, r, log)
 	service.Fail("repl", err)

@@ -1,0 +1,153 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/keys"
+	"zino/proto"
+)
+
+// Guard decides the calls that a service carries out: by the token of their turn, the
+// policy and the mode.
+type Guard struct {
+	policy   *Policy
+	verifier *Verifier
+	require  bool        // no call without a token
+	level    proto.Level // of turns that name none
+
+	mu    sync.Mutex
+	users map[int]person // known ones, by uid
+}
+
+// person is the user whose turn a call belongs to.
+type person struct{ name, home string }
+
+// NewGuard returns the guard of a service.
+func NewGuard(cfg *config.Config) *Guard {
+	return &Guard{
+		policy: New(PlacesOf(cfg)), verifier: NewVerifier(cfg.Daemon.Socket), require: cfg.Gate.RequireToken, level: cfg.Exc.Sandbox,
+		users: map[int]person{},
+	}
+}
+
+// NewUsersGuard returns the guard of a service that serves all daemons of its user.
+func NewUsersGuard(cfg *config.Config) *Guard {
+	g := NewGuard(cfg)
+	g.verifier.addUsers(cfg.Daemon.DataDir)
+	return g
+}
+
+// PlacesOf returns where the policy of this process is.
+func PlacesOf(cfg *config.Config) Places {
+	p := Places{Host: HostFile, DataDir: cfg.Daemon.DataDir, Env: cfg.Gate.Env}
+	if base, err := keys.Base(os.Getenv); err == nil {
+		p.User = filepath.Join(base, "policy.toml")
+	}
+	return p
+}
+
+// Turn returns the turn that a call belongs to, by its token. Without a token, where none
+// is required, nothing is asked. The error has the code denied.
+func (g *Guard) Turn(token string) (Turn, error) {
+	if token == "" && g.require {
+		return Turn{}, proto.Errorf(proto.CodeDenied, "the call has no token of a turn, which [gate] require_token demands")
+	}
+	if token == "" {
+		return Turn{Mode: Yolo, By: os.Geteuid()}, nil
+	}
+	t, err := g.verifier.Verify(token, time.Now())
+	if err != nil {
+		return Turn{}, proto.Errorf(proto.CodeDenied, "the token of the turn is refused: %v", err)
+	}
+	return t, nil
+}
+
+// Level returns the level of confinement of a turn.
+func (g *Guard) Level(t Turn) proto.Level { return cmp.Or(t.Sandbox, g.level) }
+
+// Signed reports whether the turn is that of a token.
+func (t Turn) Signed() bool { return t.V != 0 }
+
+// Fits compares a turn with what a call says about it. The error has the code denied.
+func (t Turn) Fits(session, turn, root string) error {
+	switch {
+	case !t.Signed():
+		return nil
+	case t.Session != session:
+		return misfit("session")
+	case t.Turn != turn:
+		return misfit("turn")
+	case t.Root != root:
+		return misfit("root")
+	}
+	return nil
+}
+
+// Within returns an error of code denied if a call has a weaker level of confinement than
+// its turn, or more network. The service's configuration has completed both.
+func Within(level proto.Level, network bool, turn proto.Level, turnNetwork bool) error {
+	switch {
+	case level != turn && turn != proto.LevelOff && (level != proto.LevelReadOnly || turn != proto.LevelWorkspaceWrite):
+		return misfit("sandbox")
+	case network && !turnNetwork:
+		return misfit("network")
+	}
+	return nil
+}
+
+func misfit(field string) error {
+	return proto.Errorf(proto.CodeDenied, "the token of the turn does not fit: %s", field)
+}
+
+// Permit returns why a call of a turn is not carried out, for the model; "" if it is.
+func (g *Guard) Permit(t Turn, c Call) (refusal string) {
+	c.Mode, c.UID = t.Mode, uint32(max(t.By, 0))
+	who := g.person(t.By)
+	c.User, c.Home = who.name, who.home
+	d := g.policy.Decide(&c)
+	switch d.Action {
+	case Deny:
+		i := slices.IndexFunc(d.Parts, func(p Part) bool { return p.Action == Deny })
+		p := d.Parts[i]
+		if p.Reason == "" {
+			p.Reason = p.Rule
+		}
+		return "denied: " + p.Reason
+	case Ask:
+		return fmt.Sprintf("%s%s at sandbox level %s.", NeedsPerson, c.Tool, c.Sandbox)
+	}
+	return ""
+}
+
+// NeedsPerson begins the refusal of a call that a person would have to allow.
+const NeedsPerson = "Not allowed without a person: "
+
+// person returns a user. The home directory is without symbolic links.
+func (g *Guard) person(uid int) person {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p, ok := g.users[uid]; ok {
+		return p
+	}
+	var p person
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		p = person{u.Username, u.HomeDir}
+	}
+	if home := os.Getenv("HOME"); uid == os.Geteuid() && filepath.IsAbs(home) {
+		p.home = home
+	}
+	if real, err := filepath.EvalSymlinks(p.home); err == nil && p.home != "" {
+		p.home = real
+	}
+	g.users[uid] = p
+	return p
+}
