@@ -73,7 +73,7 @@ var Changelog = [...]string{
 	"68 2026-11-23  proposed, replaces and replaced_by of store_hard; list_proposals, accept_proposal and reject_proposal of mem; replaced_by of hard memories",
 	"69 2026-11-23  the score of search_hard: the part of the query that a memory covers, no longer a cosine; as of its words",
 	"70 2026-11-23  embed_hard of mem; embed of search_hard, notice, lexical and vector of its answer",
-	"69 2026-11-23  mask_hints of rtr",
-	"70 2026-11-23  code masked_text of tool results",
-	"71 2026-11-23  mode and reachable of chat and turn_start, mode of the answer turn; token of run, proceed, call, execute, job_stop and repl's eval",
+	"71 2026-11-23  mask_hints of rtr",
+	"72 2026-11-23  code masked_text of tool results",
+	"73 2026-11-23  mode and reachable of chat and turn_start, mode of the answer turn; token of run, proceed, call, execute, job_stop and repl's eval",
 }
