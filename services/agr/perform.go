@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/catalog"
 	"zino/pkg/gate"
 	"zino/proto"
 )
@@ -92,7 +93,11 @@ func (t *turn) permit(tool string) *toolError {
 	if err != nil {
 		return failed(err).err
 	}
-	if why := t.guard.Permit(turn, gate.Call{Tool: tool, Root: t.req.Root, Sandbox: t.guard.Level(turn)}); why != "" {
+	call := gate.Call{Tool: tool, Root: t.req.Root, Sandbox: t.guard.Level(turn)}
+	if tool == catalog.Remember && t.propose {
+		call.Action = "propose"
+	}
+	if why := t.guard.Permit(turn, call); why != "" {
 		return &toolError{code: proto.ToolDenied, message: why}
 	}
 	return nil
