@@ -34,7 +34,7 @@ type person struct{ name, home string }
 // NewGuard returns the guard of a service.
 func NewGuard(cfg *config.Config) *Guard {
 	return &Guard{
-		policy: New(PlacesOf(cfg)), verifier: NewVerifier(cfg.Daemon.Socket), require: cfg.Gate.RequireToken, level: cfg.Exc.Sandbox,
+		policy: New(PlacesOf(cfg)), verifier: NewVerifier(cfg.Daemon.Socket, cfg.Daemon.DataDir), require: cfg.Gate.RequireToken, level: cfg.Exc.Sandbox,
 		users: map[int]person{},
 	}
 }
@@ -42,7 +42,7 @@ func NewGuard(cfg *config.Config) *Guard {
 // NewUsersGuard returns the guard of a service that serves all daemons of its user.
 func NewUsersGuard(cfg *config.Config) *Guard {
 	g := NewGuard(cfg)
-	g.verifier.addUsers(cfg.Daemon.DataDir)
+	g.verifier.addUsers()
 	return g
 }
 

@@ -24,8 +24,7 @@ const (
 	// KeyName is the file of the daemon's private key, in its data directory.
 	KeyName = "gate.key"
 	// publicName is the file of its public key.
-	publicName             = "gate.pub"
-	publicMode fs.FileMode = 0o644
+	publicName = "gate.pub"
 	// hostDir holds the sockets of the host's services, and hostPublicDir the public key
 	// of their daemon, which cannot write to hostDir.
 	hostDir, hostPublicDir = "/run/zino", "/run/zino-gate"
@@ -45,8 +44,17 @@ func PublicPath(socket string) string {
 // Signer signs tokens with the daemon's private key.
 type Signer struct{ key ed25519.PrivateKey }
 
-// OpenSigner reads the private key in dir, which it makes if there is none, and writes the
-// public key beside it and to another file.
+// publicMode is the mode of a file of the public key: other users than the daemon's read
+// only that of the host.
+func publicMode(path string) fs.FileMode {
+	if filepath.Dir(path) == hostPublicDir {
+		return 0o644
+	}
+	return durable.FileMode
+}
+
+// OpenSigner reads the private key in dir, which it makes if it is missing, and writes the
+// public key beside it and to another file, unless public is empty.
 func OpenSigner(dir, public string) (*Signer, error) {
 	path := filepath.Join(dir, KeyName)
 	seed, err := readSeed(path)
@@ -61,10 +69,11 @@ func OpenSigner(dir, public string) (*Signer, error) {
 	s := &Signer{ed25519.NewKeyFromSeed(seed)}
 	line := encodeKey(s.key.Public().(ed25519.PublicKey))
 	for _, path := range []string{filepath.Join(dir, publicName), public} {
-		if old, mode, _, err := readKey(path, ed25519.PublicKeySize); err == nil && mode.Perm() == publicMode && encodeKey(old) == line {
+		old, mode, _, err := readKey(path, ed25519.PublicKeySize)
+		if path == "" || err == nil && mode.Perm() == publicMode(path) && encodeKey(old) == line {
 			continue
 		}
-		err := durable.ReplacePath(path, publicMode, func(w io.Writer) error {
+		err = durable.ReplacePath(path, publicMode(path), func(w io.Writer) error {
 			_, err := io.WriteString(w, line)
 			return err
 		})
@@ -112,10 +121,11 @@ type Verifier struct {
 	owners []int    // uids that may own the file
 }
 
-// NewVerifier returns a verifier for the tokens of the daemon with a socket. The file of
-// its public key is read at each use.
-func NewVerifier(socket string) *Verifier {
-	v := &Verifier{[]string{PublicPath(socket)}, []int{os.Geteuid()}}
+// NewVerifier returns a verifier for the tokens of the daemon with a socket, and with a
+// data directory that a daemon of the same user has: one that is started for one run has
+// its public key only there. The file of the key is read at each use.
+func NewVerifier(socket, dataDir string) *Verifier {
+	v := &Verifier{[]string{PublicPath(socket), filepath.Join(dataDir, publicName)}, []int{os.Geteuid()}}
 	if filepath.Dir(v.paths[0]) == hostPublicDir {
 		if u, err := user.Lookup(hostUser); err == nil {
 			if uid, err := strconv.Atoi(u.Uid); err == nil {
@@ -128,8 +138,7 @@ func NewVerifier(socket string) *Verifier {
 
 // addUsers adds the daemons of this user: the one that keeps running, and those that are
 // started for one run, which have one key in the data directory.
-func (v *Verifier) addUsers(dataDir string) {
-	v.paths = append(v.paths, filepath.Join(dataDir, publicName))
+func (v *Verifier) addUsers() {
 	if dir, err := keys.RuntimeDir(); err == nil {
 		v.paths = append(v.paths, filepath.Join(dir, publicName))
 	}

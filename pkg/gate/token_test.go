@@ -18,7 +18,7 @@ import (
 func keyPair(t *testing.T) (*Signer, *Verifier) {
 	t.Helper()
 	dir := zinotest.Dir(t)
-	v := NewVerifier(filepath.Join(dir, "daemon.sock"))
+	v := NewVerifier(filepath.Join(dir, "daemon.sock"), filepath.Join(dir, "none"))
 	s, err := OpenSigner(filepath.Join(dir, "data"), v.paths[0])
 	zinotest.Must(t, err)
 	return s, v
@@ -107,7 +107,7 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	if len(left) != 2 {
 		t.Errorf("left in the directory: %v", left)
 	}
-	for path, mode := range map[string]os.FileMode{filepath.Join(dir, "data", KeyName): 0o600, public: 0o644} {
+	for path, mode := range map[string]os.FileMode{filepath.Join(dir, "data", KeyName): 0o600, public: 0o600} {
 		info, err := os.Stat(path)
 		zinotest.Must(t, err)
 		zinotest.Equal(t, "the mode of "+path, info.Mode(), mode)
@@ -117,7 +117,7 @@ func TestKeyIsMadeOnce(t *testing.T) {
 // TestKeyReplaced: with a new key of the daemon, older tokens are void.
 func TestKeyReplaced(t *testing.T) {
 	dir := zinotest.Dir(t)
-	v := NewVerifier(filepath.Join(dir, "daemon.sock"))
+	v := NewVerifier(filepath.Join(dir, "daemon.sock"), filepath.Join(dir, "none"))
 	s, err := OpenSigner(dir, v.paths[0])
 	zinotest.Must(t, err)
 	token, err := s.Sign(aTurn, time.Now())
@@ -178,7 +178,7 @@ func TestKeyRefused(t *testing.T) {
 // FuzzToken feeds tokens to the parser, and to the check of the signature.
 func FuzzToken(f *testing.F) {
 	dir := f.TempDir()
-	v := NewVerifier(filepath.Join(dir, "daemon.sock"))
+	v := NewVerifier(filepath.Join(dir, "daemon.sock"), filepath.Join(dir, "none"))
 	s, err := OpenSigner(dir, v.paths[0])
 	if err != nil {
 		f.Fatal(err)

@@ -66,12 +66,13 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.lot = newLot(cfg.Daemon.RunningMax, s.wake)
 	s.renewAfter = gate.Life / 2
-	if s.signer, s.signerErr = gate.OpenSigner(cfg.Daemon.DataDir, gate.PublicPath(cfg.Daemon.Socket)); s.signerErr != nil {
+	public := gate.PublicPath(cfg.Daemon.Socket)
+	if os.Getenv("ZINO_CONSTELLATION") == proto.LifetimePrivate {
+		s.lifetime, public = proto.LifetimePrivate, "" // its sockets are in no directory
+	}
+	if s.signer, s.signerErr = gate.OpenSigner(cfg.Daemon.DataDir, public); s.signerErr != nil {
 		log.Warn("no key for tokens: modes other than yolo are not available", "error", s.signerErr)
 		s.signer = nil
-	}
-	if os.Getenv("ZINO_CONSTELLATION") == proto.LifetimePrivate {
-		s.lifetime = proto.LifetimePrivate
 	}
 	for _, name := range config.Services {
 		s.services[name] = &rpc.Client{Service: name, Path: cfg.Socket(name)}

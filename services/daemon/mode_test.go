@@ -23,7 +23,7 @@ func TestModeIsSigned(t *testing.T) {
 	} {
 		b.ask(`{"message":"hi","root":"/r"` + tt.more + `}`)
 		runs := b.runs.All()
-		turn, err := gate.NewVerifier(b.cfg.Daemon.Socket).Verify(runs[len(runs)-1].Token, time.Now())
+		turn, err := gate.NewVerifier(b.cfg.Daemon.Socket, b.cfg.Daemon.DataDir).Verify(runs[len(runs)-1].Token, time.Now())
 		zinotest.Must(t, err)
 		zinotest.Equal(t, "the mode with "+tt.more, turn.Mode, tt.want)
 		zinotest.Equal(t, "the root", turn.Root, "/r")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"zino/pkg/config"
+	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/service"
 	"zino/pkg/supervise"
@@ -82,6 +83,9 @@ func (t *Target) Up(ctx context.Context, replDir string) error {
 	}
 	repl.Stop()
 	err = errors.Join(err, c.close())
+	if public := gate.PublicPath(cfg.Daemon.Socket); filepath.Dir(public) == dir {
+		os.Remove(public)
+	}
 	os.Remove(dir) // fails if it is not empty
 	return err
 }

@@ -21,7 +21,10 @@ import (
 // serve serves the methods of jobs.
 func (e *env) serve(t testing.TB) string {
 	t.Helper()
-	socket, _ := rpctest.New(t, "exc", "", e.Register)
+	socket, _ := rpctest.New(t, "exc", "", func(r *rpc.Server) {
+		e.Register(r)
+		rpc.Handle(r, proto.ExcJobStop, e.Stop) // exc decides first whether the caller may
+	})
 	return socket
 }
 
