@@ -76,8 +76,10 @@ var (
 		"zino/services/cli/zino":           {"mvdan.cc/sh/v3", "github.com/bmatcuk/doublestar/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
 		"zino/services/ctx/zino-ctx":       {"github.com/fsnotify/fsnotify"},
 		"zino/services/daemon/zino-daemon": {"github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
-		"zino/services/exc/zino-exc": {"github.com/aymanbagabas/go-udiff", "github.com/fsnotify/fsnotify",
-			"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
+		"zino/services/exc/zino-exc": {
+			"github.com/aymanbagabas/go-udiff", "github.com/fsnotify/fsnotify",
+			"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3",
+		},
 		"zino/services/mem/zino-mem":   {"github.com/blevesearch/snowballstem", "encoding/gob", "golang.org/x/text"},
 		"zino/services/repl/zino-repl": {"github.com/coder/websocket", "github.com/fsnotify/fsnotify", "net/http", "text/template", "html/template", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/rtr/zino-rtr":   {"github.com/sashabaranov/go-openai", "golang.org/x/time", "net/http"},

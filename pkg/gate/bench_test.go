@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -12,11 +13,11 @@ func BenchmarkParse(b *testing.B) {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	rules := ""
+	var rules strings.Builder
 	for i := range 100 {
-		rules += rule("allow", fmt.Sprintf(`tool = ["bash"]; command = ["tool%d *"]`, i))
+		rules.WriteString(rule("allow", fmt.Sprintf(`tool = ["bash"]; command = ["tool%d *"]`, i)))
 	}
-	p := newPolicy(b, rules, rule("allow", `command = ["git diff *", "go test *", "head *"]`))
+	p := newPolicy(b, rules.String(), rule("allow", `command = ["git diff *", "go test *", "head *"]`))
 	c := &Call{Tool: "bash", Command: `git diff --stat "main" && go test ./... 2>/dev/null | head -50`, Root: "/tmp", Mode: Asks}
 	for b.Loop() {
 		p.Decide(c)

@@ -108,16 +108,17 @@ func canaries() (list []canary) {
 	for i, form := range []string{"%s", "  %s", "> %s", "12\t%s", "+%s"} {
 		body := lines(base64.StdEncoding.EncodeToString([]byte(random(uint64(200+i), 500, letter))), 64)
 		pem := slices.Concat([]string{"-----BEGIN RSA PRIVATE" + " KEY-----"}, body, []string{"-----END RSA PRIVATE" + " KEY-----"})
-		text := "before\n"
+		var text strings.Builder
+		text.WriteString("before\n")
 		for _, line := range pem {
-			text += fmt.Sprintf(form, line) + "\n"
+			text.WriteString(fmt.Sprintf(form, line) + "\n")
 		}
-		list = append(list, canary{"PEM " + form, "private-key", text + "after\n", body[3]})
+		list = append(list, canary{"PEM " + form, "private-key", text.String() + "after\n", body[3]})
 		if i == 0 {
 			list = append(list,
 				canary{"PEM in JSON", "private-key", `{"private_key":"` + strings.Join(pem, `\n`) + `\n","x":1}`, body[3]},
 				canary{"PEM without end", "private-key", strings.Join(pem[:6], "\n") + "\nafter\n", body[3]},
-				canary{"PEM in Base64", "private-key", "tls.key: " + base64.StdEncoding.EncodeToString([]byte(text[7:])), base64.StdEncoding.EncodeToString([]byte(text[7:]))[100:160]})
+				canary{"PEM in Base64", "private-key", "tls.key: " + base64.StdEncoding.EncodeToString([]byte(text.String()[7:])), base64.StdEncoding.EncodeToString([]byte(text.String()[7:]))[100:160]})
 		}
 	}
 	return list
