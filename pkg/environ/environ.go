@@ -90,7 +90,7 @@ func Secret(name, value string) bool {
 }
 
 // Marks returns strings in capitals, of which every secret name contains one: parts
-// anywhere, ends before a character that is no letter or at the end. They are a filter
+// anywhere, ends before a character that is not a letter or at the end. They are a filter
 // for texts, in which Secret then judges the names.
 func Marks() (parts, ends []string) {
 	return slices.Concat(secretParts, secretNames), slices.Concat(secretWords, secretSuffixes, secretEnds)

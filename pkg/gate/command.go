@@ -317,7 +317,7 @@ func wordOf(w *syntax.Word, source string) word {
 			return word{lit.Value, true, source}
 		}
 	}
-	var bare strings.Builder // what is not quoted, with a letter for what is
+	var bare strings.Builder // the unquoted text, with a letter for each quoted part
 	for _, p := range w.Parts {
 		switch p := p.(type) {
 		case *syntax.Lit:

@@ -121,7 +121,7 @@ type evaluation struct {
 	grantable  Grant
 }
 
-// part decides a part of a call. The action is None for a command that only runs another
+// part decides a part of a call. The action is None for a wrapper, which only runs another
 // part.
 func (e *evaluation) part(p *part) Part {
 	var at location
@@ -156,7 +156,7 @@ func (e *evaluation) part(p *part) Part {
 		return result
 	case p.pass && result.Action != Ask:
 		return Part{}
-	case mode.Action == Deny: // plan changes nothing, whatever a rule allows
+	case mode.Action == Deny: // plan changes nothing, also with a rule that allows
 		return mode
 	case result.Action == None && p.opaque && mode.Action == Allow && e.hidden():
 		return Part{p.source, Ask, "rules for commands", p.doubt}

@@ -78,7 +78,7 @@ func encodings(secret string) []string {
 	var lines []string
 	for _, encoded := range all {
 		for line := range strings.Lines(encoded) {
-			// The first line of a private key is no secret.
+			// The first line of a private key is not a secret.
 			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") && !slices.Contains(lines, line) {
 				lines = append(lines, line)
 			}

@@ -24,7 +24,7 @@ type Config struct {
 	Salt     []byte          // key of the placeholders; one for all services of a constellation
 	Hints    proto.MaskHints // known values of other services; with an empty base none
 	Values   []string        // known values of at least 8 bytes
-	Allow    []string        // regular expressions; a shape whose whole text matches one is no secret
+	Allow    []string        // regular expressions; a shape whose whole text matches one is not masked
 	NoShapes bool            // mask known values only
 }
 

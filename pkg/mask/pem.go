@@ -32,7 +32,7 @@ func markerLength(text []byte) int {
 //
 // A key ends with its END line. Lines may have anything in front of the Base64, such
 // as line numbers. Without an END line the key ends with its last line of 40 Base64
-// characters, and a first line without such lines near it, as in source code, is none.
+// characters, and a first line without such lines near it, as in source code, is not a block.
 func pemLength(text []byte, continued, final bool) (n int, more bool) {
 	whole := final && len(text) < maxPEM
 	text = text[:min(len(text), maxPEM)]
@@ -90,7 +90,7 @@ func pemLength(text []byte, continued, final bool) (n int, more bool) {
 }
 
 // escapedLength returns the length of the rest of a key on one line, in which "\n" or
-// blanks stand for line ends; 0 if the rest of the line is no key.
+// blanks stand for line ends; 0 if the rest of the line is not a key.
 func escapedLength(text []byte) int {
 	n, run, longest := 0, 0, 0
 	for ; n < len(text) && escapedPEM[text[n]]; n++ {

@@ -144,7 +144,7 @@ func plain(s []byte) bool {
 }
 
 // inWord reports whether text[pos] continues a word. The letter of an escaped
-// character, as in "\n", is none.
+// character, as in "\n", does not continue one.
 func inWord(text []byte, pos int) bool {
 	return pos > 0 && dashed[text[pos-1]] && (pos < 2 || text[pos-2] != '\\')
 }

@@ -235,7 +235,7 @@ func (l *Log) OpenTodo() []proto.TodoItem {
 const ReasonWithdrawn = "withdrawn"
 
 // Last returns the last turn, without those that were withdrawn before they ran; nil if
-// there is none.
+// the log has none.
 func (l *Log) Last() *Turn {
 	for _, t := range slices.Backward(l.Turns) {
 		if t.Reason != ReasonWithdrawn {
