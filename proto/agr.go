@@ -102,6 +102,9 @@ type Run struct {
 	// Owner restricts the tool recall_sessions to the sessions that this user started;
 	// absent: it is not restricted.
 	Owner *int `json:"owner,omitzero"`
+	// Mask is what secrets in results of calls are masked with; absent: shapes and
+	// configured values only.
+	Mask *Masking `json:"mask,omitzero"`
 	// Calls are calls of an earlier attempt without results: agr settles them
 	// before it asks the model. They are the last calls of messages.
 	Calls []OpenCall `json:"calls,omitzero"`

@@ -1,5 +1,7 @@
 package proto
 
+import "fmt"
+
 // Every service answers these.
 var (
 	// Ping checks that the service answers.
@@ -155,6 +157,11 @@ type Notice struct {
 	Provider string `json:"provider,omitzero"`
 }
 
+// MaskedNotice returns the notice of the first result of a turn that has placeholders.
+func MaskedNotice(n int) Notice {
+	return Notice{Kind: NoticeMasked, Text: fmt.Sprintf("Secrets in a result are masked (%d): the model reads placeholders such as [masked:github:1a2b].", n)}
+}
+
 // Kinds of notices. The list only grows.
 const (
 	NoticeRetry    = "retry"    // a request to a provider is repeated
@@ -166,5 +173,6 @@ const (
 	NoticeResumed  = "resumed"  // a turn goes on whose run was lost
 	NoticeStorage  = "storage"  // the turn waits until its events can be stored
 	NoticeLoop     = "loop"     // the model repeats a call
+	NoticeMasked   = "masked"   // secrets in results were replaced by placeholders
 	NoticeUndo     = "undo"     // undo does not cover the file changes of commands
 )

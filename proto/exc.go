@@ -99,6 +99,9 @@ type Call struct {
 	// is a result with the error code "denied". Absent: the mode is yolo, unless [gate]
 	// require_token makes it the error denied.
 	Token string `json:"token,omitzero"`
+	// Mask is what secrets in results are masked with; absent: shapes and configured
+	// values only, with a salt of exc's own.
+	Mask *Masking `json:"mask,omitzero"`
 }
 
 // StopTurn names a turn.
@@ -111,7 +114,8 @@ type StopTurn struct {
 
 // CallResult is the result of a call.
 type CallResult struct {
-	// Result is {"ok":true,"data":{…}} or {"ok":false,"error":{"code","message"}}.
+	// Result is {"ok":true,"data":{…}} or {"ok":false,"error":{"code","message"}}. With
+	// placeholders of secrets, masked behind ok is their number.
 	Result Raw `json:"result"`
 	// Diff is what write and edit changed, as a unified diff of up to 64 KiB;
 	// absent if nothing changed, or if the files are too large to be compared.
@@ -165,6 +169,8 @@ type Execute struct {
 	// Token is the token of the turn, as in call; what the mode and the policy deny is
 	// the error denied.
 	Token string `json:"token,omitzero"`
+	// Mask is as in call.
+	Mask *Masking `json:"mask,omitzero"`
 }
 
 // Result is the result of a run. A program that failed is a result, not an error.
@@ -195,6 +201,8 @@ type Result struct {
 	// UndoNotice is true for the first result of a turn with undo: the caller shows
 	// that text as the notice undo.
 	UndoNotice bool `json:"undo_notice,omitzero"`
+	// Masked is the number of placeholders of secrets in the outputs.
+	Masked int `json:"masked,omitzero"`
 }
 
 // Confinement is how code was run, and what it consumed, as far as the host

@@ -76,4 +76,5 @@ var Changelog = [...]string{
 	"71 2026-11-23  mask_hints of rtr",
 	"72 2026-11-23  code masked_text of tool results",
 	"73 2026-11-23  mode and reachable of chat and turn_start, mode of the answer turn; token of run, proceed, call, execute, job_stop and repl's eval",
+	"74 2026-11-23  mask of run, call, execute, job_output and diff; masked of results; notice masked",
 }

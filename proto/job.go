@@ -123,6 +123,8 @@ type ReadJob struct {
 	// OutputBytes is how many bytes of each stream the answer has at most. Absent or
 	// 0: [exc] output_max.
 	OutputBytes int `json:"output_bytes,omitzero"`
+	// Mask is as in call.
+	Mask *Masking `json:"mask,omitzero"`
 }
 
 // JobText is output of a job.

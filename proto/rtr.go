@@ -190,6 +190,16 @@ type MaskHints struct {
 	Values []MaskHint `json:"values"`
 }
 
+// Masking is what the services of a constellation mask secrets with, besides their
+// shapes and the configured values. The daemon sends it.
+type Masking struct {
+	// Salt is the key of placeholders, 32 bytes in Base64: the same secret has the same
+	// placeholder everywhere.
+	Salt string `json:"salt"`
+	// Hints recognize the keys of providers.
+	Hints MaskHints `json:"hints"`
+}
+
 // MaskHint recognizes one encoding of a secret.
 type MaskHint struct {
 	// Length is the length in bytes, 16 to 8192.

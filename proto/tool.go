@@ -6,6 +6,9 @@ type Envelope struct {
 	// OK is true if the call was carried out. A command that exits with a status
 	// other than 0 was carried out.
 	OK bool `json:"ok"`
+	// Masked is the number of placeholders of secrets, such as [masked:github:1a2b], in
+	// the result.
+	Masked int `json:"masked,omitzero"`
 	// Data is the result of a call that was carried out, an object.
 	Data Raw `json:"data,omitzero"`
 	// Error says why the call was not carried out.

@@ -49,6 +49,8 @@ type Undo struct {
 	// carried out, or is finished now after a crash. The error not_found means that
 	// it has changed nothing.
 	Recover bool `json:"recover,omitzero"`
+	// Mask is as in call of exc, for diff. It is set by the daemon.
+	Mask *Masking `json:"mask,omitzero"`
 }
 
 // Undone says what an undo or a redo changed. Paths are relative to the root of the

@@ -60,6 +60,17 @@ func ForCode(env, pass []string) []string {
 	})
 }
 
+// Withheld returns the values of secrets that ForCode drops. A path is not one.
+func Withheld(env, pass []string) (values []string) {
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		if Secret(name, value) && !slices.Contains(pass, name) && !strings.HasPrefix(value, "/") {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
 // ForService returns the entries of env without secrets.
 func ForService(env []string) []string {
 	return keep(env, func(name, value string) bool { return !Secret(name, value) })

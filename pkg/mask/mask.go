@@ -59,12 +59,20 @@ func New(c Config) (*Masker, error) {
 // Text returns text with placeholders in place of secrets, and their number. It may
 // return text itself.
 func (m *Masker) Text(text []byte) (masked []byte, count int) {
+	text, ends := m.maskEnds(text)
 	s := Stream{m: m, buf: text}
 	out := s.process(make([]byte, 0, len(text)), true)
 	if s.count == 0 {
-		return text, 0
+		return text, ends
 	}
-	return out, s.count
+	return out, ends + s.count
+}
+
+// Part masks text[from:to]. Secrets that begin before it or end behind it are masked
+// too.
+func (m *Masker) Part(text []byte, from, to int) (masked []byte, count int) {
+	s := Stream{m: m, buf: text, part: true, from: from, to: to}
+	return s.process(make([]byte, 0, to-from), true), s.count
 }
 
 // A kind names what a placeholder stands for.
@@ -115,6 +123,14 @@ var placeholder = sync.OnceValue(func() *regexp.Regexp {
 // written to a file would replace the secret there.
 func HasPlaceholder(text string) bool {
 	return strings.Contains(text, "[masked:") && placeholder().MatchString(text)
+}
+
+// Count returns the number of placeholders in text.
+func Count(text []byte) int {
+	if !bytes.Contains(text, []byte("[masked:")) {
+		return 0
+	}
+	return len(placeholder().FindAllIndex(text, -1))
 }
 
 // appendPlaceholder appends the placeholder of a secret.

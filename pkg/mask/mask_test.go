@@ -558,3 +558,51 @@ func TestValuesReadsFiles(t *testing.T) {
 		t.Errorf("with a directory: %d values, error %v", len(got), err)
 	}
 }
+
+// TestEndsOfPrivateKeys checks keys whose first lines are not in the text.
+func TestEndsOfPrivateKeys(t *testing.T) {
+	m, err := mask.New(mask.Config{Salt: []byte("salt")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Repeat("aB3d/+7x", 8)
+	for _, c := range []struct{ name, text, want string }{
+		{"tail", line + "\n" + line + "\nabcd==\n-----END PRIVATE KEY-----\nx", "[masked]\n-----END PRIVATE KEY-----\nx"},
+		{"diff", " x = 1\n " + line + "\n abcd==\n -----END RSA PRIVATE KEY-----\n-last", " x = 1\n [masked]\n -----END RSA PRIVATE KEY-----\n-last"},
+		{"short", "the line\n-----END PRIVATE KEY-----", "the line\n-----END PRIVATE KEY-----"},
+		{"certificate", line + "\n-----END CERTIFICATE-----\nno PRIVATE KEY", line + "\n-----END CERTIFICATE-----\nno PRIVATE KEY"},
+		{"whole", "-----BEGIN PRIVATE KEY-----\n" + line + "\n-----END PRIVATE KEY-----\n", "[masked]\n"},
+		{"first", "-----END PRIVATE KEY-----\n", "-----END PRIVATE KEY-----\n"},
+	} {
+		got, _ := m.Text([]byte(c.text))
+		if text := regexp.MustCompile(`\[masked:private-key:....\]`).ReplaceAllString(string(got), "[masked]"); text != c.want {
+			t.Errorf("%s: %q, want %q", c.name, text, c.want)
+		}
+	}
+}
+
+// TestPart cuts a text at every two places: no piece of a secret is passed on, and what
+// is around secrets stays. Secrets have capitals and digits only.
+func TestPart(t *testing.T) {
+	m, err := mask.New(mask.Config{Salt: []byte("salt"), Values: []string{"CORPORATEVALUE99"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := func(text string) string {
+		return strings.Map(func(r rune) rune {
+			if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+				return -1
+			}
+			return r
+		}, text)
+	}
+	text := "one CORPORATEVALUE99 two\npassword=KT9WQ2XZ7VB4\nthree"
+	for from := range len(text) + 1 {
+		for to := from; to <= len(text); to++ {
+			got, _ := m.Part([]byte(text), from, to)
+			if rest := regexp.MustCompile(`\[masked:[a-z]+:[0-9a-f]{4}\]`).ReplaceAllString(string(got), ""); rest != plain(text[from:to]) {
+				t.Fatalf("%d to %d: %q of %q", from, to, got, text[from:to])
+			}
+		}
+	}
+}

@@ -89,6 +89,51 @@ func pemLength(text []byte, continued, final bool) (n int, more bool) {
 	return last, last > 0
 }
 
+// maskEnds masks ends of private keys whose first line is not in the text, as in the
+// output of tail, or in a diff.
+func (m *Masker) maskEnds(text []byte) (masked []byte, count int) {
+	const end = "-----END "
+	if !m.shapes || !bytes.Contains(text, []byte(private)) {
+		return text, 0
+	}
+	done := 0
+	for at := 0; ; at += len(end) {
+		i := bytes.Index(text[at:], []byte(end))
+		if i < 0 {
+			break
+		}
+		at += i
+		if head, _, _ := bytes.Cut(text[at+len(end):min(len(text), at+80)], []byte("-----")); !bytes.Contains(head, []byte(private)) {
+			continue
+		}
+		last := bytes.LastIndexByte(text[:at], '\n') // of the key
+		from, to, chars := last, last, 0
+		for to >= done && last >= done {
+			start := bytes.LastIndexByte(text[:last], '\n') + 1
+			line := text[start:last]
+			run := base64Tail(line)
+			if bytes.Contains(line, []byte(begin)) {
+				from = to // it is a whole one
+				break
+			}
+			if run < 40 && (from < to || run == 0) || start < done {
+				break
+			}
+			chars += run
+			tail := bytes.TrimRight(line, " \t\r\"'`,;+)")
+			from, last = start+len(bytes.TrimSuffix(tail, []byte(`\n`)))-run, start-1
+		}
+		if from < to && chars >= 40 {
+			masked = m.appendPlaceholder(append(masked, text[done:from]...), kindPEM, text[from:to])
+			done, count = to, count+1
+		}
+	}
+	if count == 0 {
+		return text, 0
+	}
+	return append(masked, text[done:]...), count
+}
+
 // escapedLength returns the length of the rest of a key on one line, in which "\n" or
 // blanks stand for line ends; 0 if the rest of the line is not a key.
 func escapedLength(text []byte) int {

@@ -1,6 +1,9 @@
 package mask
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Sizes in bytes of the parts in which a text is masked.
 const (
@@ -18,6 +21,10 @@ type Stream struct {
 	buf   []byte
 	pem   bool // buf continues a private key of more than 16 KiB
 	count int
+
+	part     bool // only text[from:to] is passed on
+	from, to int
+	at       int // bytes of the text before buf
 }
 
 // Stream returns a stream of a new text.
@@ -49,9 +56,7 @@ func (s *Stream) process(out []byte, final bool) []byte {
 			case n == 0: // a first line without a key
 				out = s.pass(out, markerLength(s.buf))
 			default:
-				s.count++
-				out = s.m.appendPlaceholder(out, kindPEM, s.buf[:n])
-				s.buf = s.buf[n:]
+				out = s.mask(out, n, []span{{to: n, kind: kindPEM}})
 				s.pem = more
 			}
 			continue
@@ -130,25 +135,44 @@ func before(spans []span, cut int) int {
 // mask appends the first n bytes of the text with spans masked. Masking may bring
 // forth new shapes, so it is repeated until it changes nothing.
 func (s *Stream) mask(out []byte, n int, spans []span) []byte {
-	text := s.buf[:n]
-	for round := 0; ; round++ {
-		spans = upTo(spans, len(text))
-		if len(spans) == 0 || round == 8 {
+	lo, hi := s.clip(n)
+	text, spans := s.buf[:n], upTo(spans, n)
+	for round := 0; round < 8; round++ {
+		spans = slices.DeleteFunc(spans, func(sp span) bool { return sp.to <= lo || sp.from >= hi })
+		if len(spans) == 0 {
 			break
 		}
-		masked := make([]byte, 0, len(text)+32*len(spans))
-		at := 0
+		masked := make([]byte, 0, hi-lo+32*len(spans))
+		at := lo
 		for _, sp := range spans {
-			masked = append(masked, text[at:sp.from]...)
+			masked = append(masked, text[at:max(at, sp.from)]...)
 			masked = s.m.appendPlaceholder(masked, sp.kind, text[sp.from:sp.to])
 			at = sp.to
 		}
-		text = append(masked, text[at:]...)
+		if at < hi {
+			masked = append(masked, text[at:hi]...)
+		}
 		s.count += len(spans)
+		text, lo, hi = masked, 0, len(masked)
 		spans, _ = s.m.find(text)
+		spans = upTo(spans, len(text))
 	}
+	s.advance(n)
+	return append(out, text[lo:hi]...)
+}
+
+// clip returns what is passed on of the first n bytes of the text.
+func (s *Stream) clip(n int) (lo, hi int) {
+	if !s.part {
+		return 0, n
+	}
+	lo = min(max(s.from-s.at, 0), n)
+	return lo, max(lo, min(s.to-s.at, n))
+}
+
+func (s *Stream) advance(n int) {
 	s.buf = s.buf[n:]
-	return append(out, text...)
+	s.at += n
 }
 
 // upTo returns the spans that begin before n.
@@ -165,7 +189,8 @@ func upTo(spans []span, n int) []span {
 
 // pass appends the first n bytes of the text unchanged.
 func (s *Stream) pass(out []byte, n int) []byte {
-	out = append(out, s.buf[:n]...)
-	s.buf = s.buf[n:]
+	lo, hi := s.clip(n)
+	out = append(out, s.buf[lo:hi]...)
+	s.advance(n)
 	return out
 }

@@ -75,7 +75,7 @@ func (t *turn) callExc(c *call, _ fields) result {
 	req := proto.Call{
 		Tool: c.name, Input: c.input, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
 		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, OutputBytes: t.outputBytes, Events: t.req.Events,
-		SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.req.Token,
+		SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.req.Token, Mask: t.req.Mask,
 	}
 	var answer proto.CallResult
 	err := t.once(c, func(key string, recover bool, since string) (err error) {
@@ -92,7 +92,7 @@ func (t *turn) callExc(c *call, _ fields) result {
 	case err != nil:
 		return failed(err)
 	}
-	return result{data: answer.Result, diff: answer.Diff, confined: answer.Confinement, recovered: answer.Recovered}
+	return result{data: answer.Result, byExc: true, diff: answer.Diff, confined: answer.Confinement, recovered: answer.Recovered}
 }
 
 // passOutput passes on output and notices of a call of exc.
@@ -122,7 +122,7 @@ func (t *turn) passOutput(c *call, typ string, payload []byte) error {
 func (t *turn) execute(c *call, executor, code string) (r proto.Result, err error) {
 	req := proto.Execute{
 		Executor: executor, Code: code, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
-		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.req.Token,
+		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.req.Token, Mask: t.req.Mask,
 	}
 	err = t.once(c, func(key string, recover bool, since string) (err error) {
 		req.Key, req.Recover, req.Since = key, recover, since

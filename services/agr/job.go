@@ -55,7 +55,7 @@ func (t *turn) onJob(c *call, f fields) result {
 	var info proto.JobInfo
 	switch {
 	case action == "output":
-		text, err := askJobs(t, c, proto.ExcJobOutput, proto.ReadJob{Job: job, SessionID: t.req.SessionID, From: from, OutputBytes: t.outputBytes})
+		text, err := askJobs(t, c, proto.ExcJobOutput, proto.ReadJob{Job: job, SessionID: t.req.SessionID, From: from, OutputBytes: t.outputBytes, Mask: t.req.Mask})
 		if err != nil {
 			return failed(err)
 		}

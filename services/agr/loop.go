@@ -23,6 +23,7 @@ import (
 	"zino/pkg/catalog"
 	"zino/pkg/config"
 	"zino/pkg/gate"
+	"zino/pkg/mask"
 	"zino/pkg/message"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
@@ -46,6 +47,7 @@ type Service struct {
 	repl         *rpc.Client
 	guard        *gate.Guard
 	excGone      time.Duration // how long exc may be gone during a call of a turn
+	masks        *mask.Source
 	log          *slog.Logger
 
 	mu    sync.Mutex
@@ -70,6 +72,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		repl:         &rpc.Client{Service: "repl", Path: cfg.Repl.Socket},
 		guard:        gate.NewGuard(cfg),
 		excGone:      30 * time.Second,
+		masks:        mask.NewSource(cfg.Mask, log),
 		log:          log,
 		turns:        map[string]*barrier{},
 	}
@@ -124,7 +127,8 @@ type turn struct {
 	inferences int          // that were answered
 	usage      *proto.Usage // of a session: the sum over its inferences, nil while unknown
 	loops      loops        // of a session: the last calls
-	send       sync.Mutex   // serializes the events of concurrent calls
+	mask       turnMask
+	send       sync.Mutex // serializes the events of concurrent calls
 }
 
 // inference is one request to the model with the calls of its answer.
@@ -342,7 +346,7 @@ func (in *inference) respond(e Event) error {
 	if err := in.reportStart(&c); err != nil {
 		return err
 	}
-	r := in.carryOutBlock(e)
+	r := in.masked(in.carryOutBlock(e))
 	if err := in.ended(); err != nil {
 		return err
 	}
@@ -528,6 +532,9 @@ func (t *turn) reportStart(c *call) error {
 // reportEnd reports the result of a call.
 func (t *turn) reportEnd(c *call, r result, started time.Time) error {
 	envelope := r.envelope()
+	if err := t.noticeMasked(envelope); err != nil {
+		return err
+	}
 	return t.report(t.out.Event, proto.TypeToolFinished, proto.ToolFinished{
 		ID: c.id, Name: c.name, OK: succeeded(envelope), Result: envelope,
 		DurationMS: time.Since(started).Milliseconds(), Diff: r.diff, Confinement: r.confined,

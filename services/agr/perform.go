@@ -118,6 +118,7 @@ func (t *turn) conclude(c *call, r result, started time.Time) error {
 		return err
 	}
 	n := 0
+	r = t.masked(r)
 	r.data, r.err = r.envelope(), nil
 	if !c.waitsForJob() {
 		n = t.loops.count(c, r.data)

@@ -1,10 +1,13 @@
 package agr
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"zino/pkg/mask"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -22,6 +25,7 @@ type result struct {
 	confined  *proto.Confinement // how the call was run
 	recovered bool               // the result is that of an earlier attempt
 	lost      bool               // the result is not known
+	byExc     bool               // exc has masked the data
 }
 
 // toolError is the reason why a call was not carried out.
@@ -57,8 +61,19 @@ func (r result) plain() string {
 	return strings.Join(parts, "\n")
 }
 
-// envelope returns the form for sessions and events.
+// envelope returns the form for sessions and events, with the number of placeholders.
 func (r result) envelope() proto.Raw {
+	envelope := r.bare()
+	n := mask.Count(envelope)
+	if n == 0 || maskedOf(envelope) > 0 {
+		return envelope
+	}
+	behind := bytes.IndexByte(envelope, ',') + 1 // ok
+	return slices.Insert(slices.Clone(envelope), behind, fmt.Appendf(nil, `"masked":%d,`, n)...)
+}
+
+// bare returns the envelope without that number.
+func (r result) bare() proto.Raw {
 	switch {
 	case r.err != nil:
 		return encode(proto.Envelope{Error: &proto.ToolError{Code: r.err.code, Message: r.err.message}})

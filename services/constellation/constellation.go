@@ -88,6 +88,7 @@ func (c *Constellation) open(name string) (member, error) {
 			return nil, err
 		}
 		x.ProtectConfig(c.cfg)
+		x.UseMask(c.cfg.Mask)
 		if err := x.OpenUndo(c.cfg.Undo); err != nil {
 			return nil, errors.Join(err, x.Close())
 		}

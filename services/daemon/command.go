@@ -144,7 +144,7 @@ func (t *turn) runCommand(command string, keep bool, out *rpc.Out) *proto.Error 
 	}
 	result := commandResult(finished.Result)
 	if finished.OK = result.OK; e == nil || interrupted(e) {
-		if err := r.emit(proto.TypeToolFinished, finished); err != nil {
+		if err := r.finishCommand(finished, result.Masked); err != nil {
 			t.Service.log.Debug("the caller has hung up during the command", "error", err, "trace", rpc.Trace(t.ctx))
 		}
 	}
@@ -168,6 +168,16 @@ func (t *turn) runCommand(command string, keep bool, out *rpc.Out) *proto.Error 
 	return e
 }
 
+// finishCommand sends the result of a command.
+func (r *relay) finishCommand(finished proto.ToolFinished, masked int) error {
+	if masked > 0 {
+		if err := r.emit(proto.TypeNotice, proto.MaskedNotice(masked)); err != nil {
+			return err
+		}
+	}
+	return r.emit(proto.TypeToolFinished, finished)
+}
+
 // callBash runs the command in exc. Its output is sent as it comes.
 func (t *turn) callBash(r *relay, id, command string) (answer proto.CallResult, err error) {
 	input := append(wire.AppendString(proto.Raw(`{"command":`), command), '}')
@@ -184,9 +194,10 @@ func (t *turn) callBash(r *relay, id, command string) (answer proto.CallResult, 
 	if err != nil {
 		return answer, err
 	}
+	t.refreshHints(t.ctx)
 	call := proto.Call{
 		Tool: bashTool, Input: input, Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask,
-		OutputBytes: t.cfg.Agr.ToolOutputBytes, Events: true, SessionID: t.session.id, Turn: t.id, Token: token,
+		OutputBytes: t.cfg.Agr.ToolOutputBytes, Events: true, SessionID: t.session.id, Turn: t.id, Token: token, Mask: t.masking(),
 	}
 	answer, err = rpc.CallEvents(t.ctx, t.services["exc"], proto.ExcCall, call, func(typ string, payload []byte) error {
 		switch typ {
@@ -234,8 +245,9 @@ func (r *relay) emit(typ string, v any) error {
 
 // ranCommand is the result of a command.
 type ranCommand struct {
-	OK   bool `json:"ok"`
-	Data struct {
+	OK     bool `json:"ok"`
+	Masked int  `json:"masked,omitzero"`
+	Data   struct {
 		Stdout      string `json:"stdout,omitzero"`
 		Stderr      string `json:"stderr,omitzero"`
 		ExitCode    int    `json:"exit_code,omitzero"`

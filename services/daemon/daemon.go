@@ -51,6 +51,7 @@ type Service struct {
 	signer                  *gate.Signer // of tokens; nil: there is no key, see signerErr
 	signerErr               error
 	renewAfter              time.Duration // the age at which the token of a run is replaced
+	masks                   masking
 }
 
 // New returns a daemon that uses the sockets of the other services.
@@ -223,6 +224,16 @@ func (s *Service) forward(ctx context.Context, req proto.Forward, out *rpc.Out) 
 	}
 	if req.Service == "mem" && slices.Contains(owned, typ) {
 		if req.Request, err = withOwner(req.Request, ownerOf(rpc.PeerUID(ctx))); err != nil {
+			return err
+		}
+	}
+	if req.Service == "exc" && typ == proto.ExcJobOutput.Type {
+		s.refreshHints(ctx)
+		mask, err := wire.AppendObject(nil, "", *s.masking())
+		if err != nil {
+			return err
+		}
+		if req.Request, err = withMember(req.Request, "mask", mask); err != nil {
 			return err
 		}
 	}

@@ -60,24 +60,32 @@ func (s *Service) firstLine(ctx context.Context, id string) (meta proto.LogMeta,
 
 // withOwner replaces the owner of a request.
 func withOwner(request proto.Raw, owner *int) (proto.Raw, error) {
+	if owner == nil {
+		return withMember(request, "owner", nil)
+	}
+	return withMember(request, "owner", fmt.Append(nil, *owner))
+}
+
+// withMember replaces a member of a request, or removes it if value is nil.
+func withMember(request proto.Raw, name string, value []byte) (proto.Raw, error) {
 	if !wire.Valid(request) {
 		return nil, proto.Errorf(proto.CodeInvalid, "Invalid request: field %q: malformed JSON", "request")
 	}
 	b := proto.Raw{'{'}
-	for key, value := range wire.Members(request) {
-		if string(key) == "owner" {
-			continue
-		}
+	add := func(key, value []byte) {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
 		b = append(append(wire.AppendString(b, key), ':'), value...)
 	}
-	if owner != nil {
-		if len(b) > 1 {
-			b = append(b, ',')
+	for key, member := range wire.Members(request) {
+		if string(key) == name {
+			continue
 		}
-		b = fmt.Appendf(b, `"owner":%d`, *owner)
+		add(key, member)
+	}
+	if value != nil {
+		add([]byte(name), value)
 	}
 	return append(b, '}'), nil
 }

@@ -33,7 +33,8 @@ type prompt struct {
 	ctxErr  error
 }
 
-// prompt calls sys and, unless build is nil, ctx concurrently.
+// prompt calls sys and, unless build is nil, ctx concurrently. Meanwhile rtr is asked
+// for the hints of the keys that are masked in the results of the turn's calls.
 func (s *Service) prompt(ctx context.Context, get proto.GetPrompt, build *proto.Build) prompt {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
@@ -45,10 +46,16 @@ func (s *Service) prompt(ctx context.Context, get proto.GetPrompt, build *proto.
 			p.system = proto.SystemPrompt{} // drop a part of a malformed answer
 		}
 	}()
+	hinted := make(chan struct{})
+	go func() {
+		defer close(hinted)
+		s.refreshHints(ctx)
+	}()
 	if build != nil {
 		p.context, p.ctxErr = s.context(ctx, *build)
 	}
 	<-sysAnswered
+	<-hinted
 	return p
 }
 

@@ -155,6 +155,8 @@ func (sess *session) removeUndoMark() error {
 // diff returns the file changes of a turn.
 func (s *Service) diff(ctx context.Context, req proto.Undo) (reply proto.TurnDiff, err error) {
 	err = s.betweenTurns(ctx, req.SessionID, func(ctx context.Context, _ *session, _ *writer) error {
+		s.refreshHints(ctx)
+		req.Mask = s.masking()
 		reply, err = rpc.Call(ctx, s.services["exc"], proto.ExcDiff, req)
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"zino/pkg/mask"
 	"zino/proto"
 	"zino/services/exc/cgroup"
 	"zino/services/exc/files"
@@ -32,6 +33,7 @@ type jobRun struct {
 	*jobs.Job
 	box     *Sandbox // nil: another process has started it
 	checked chan struct{}
+	mask    *mask.Masker
 	lines   []string // for standard error, when it has been checked
 }
 
@@ -55,7 +57,7 @@ func (s *Service) bashJob(ctx context.Context, req proto.Call, in bashInput, c c
 		b.close()
 		return reply{}, errors.Join(err, os.RemoveAll(place))
 	}
-	r := &jobRun{Job: job, box: b, checked: make(chan struct{})}
+	r := &jobRun{Job: job, box: b, mask: call.mask, checked: make(chan struct{})}
 	go r.check()
 	return s.followJob(ctx, req, in, r, call)
 }
@@ -116,7 +118,7 @@ func (r *jobRun) check() {
 		if state := r.State(); state.ExitCode != nil {
 			code = *state.ExitCode
 		}
-		if stdout, stderr, _, err := r.Texts(b.s.outputMax); err == nil {
+		if stdout, stderr, _, err := r.Texts(b.s.outputMax, nil); err == nil {
 			r.lines = b.explain(stdout, stderr, code != 0)
 		}
 	}
@@ -271,7 +273,7 @@ func (s *Service) jobData(req proto.Call, r *jobRun) (data bashData, err error) 
 	if req.OutputBytes > 0 {
 		limit = min(req.OutputBytes, run.PacketRoom)
 	}
-	data.Stdout, data.Stderr, data.Truncated, err = r.Texts(limit)
+	data.Stdout, data.Stderr, data.Truncated, err = r.Texts(limit, r.mask)
 	r.Shown()
 	data.ExitCode = -1
 	if state := r.State(); state.ExitCode != nil {
@@ -320,7 +322,7 @@ func (s *Service) recoverJob(ctx context.Context, req proto.Call, id string, cal
 	job.Enter()
 	checked := make(chan struct{})
 	close(checked)
-	r := &jobRun{Job: job, checked: checked}
+	r := &jobRun{Job: job, mask: call.mask, checked: checked}
 	if !job.Ended() && job.State().Background {
 		result, err := s.leaveJob(ctx, req, r, !in.Background, "")
 		return result, true, err

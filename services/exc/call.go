@@ -39,6 +39,9 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 		return proto.CallResult{}, err
 	}
 	c.tool = req.Tool
+	if c.mask, err = s.masker(req.Mask, req.Env); err != nil {
+		return proto.CallResult{}, err
+	}
 	err = s.admit(req.Token, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
 	if err != nil {
 		return proto.CallResult{}, err
@@ -54,42 +57,42 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 	result, err := once(ctx, s, c, live, steps[proto.CallResult]{
 		run: func(ctx context.Context) (proto.CallResult, error) {
 			if err := s.permitCall(ctx, c, req); err != nil {
-				return callResult(reply{}, err)
+				return c.result(reply{}, err)
 			}
-			return callResult(s.carryOut(ctx, req, c))
+			return c.result(s.carryOut(ctx, req, c))
 		},
 		settle: func(ctx context.Context, begun calls.Call) (proto.CallResult, bool, error) {
 			reply, settled, err := s.settle(ctx, req, begun, c)
 			if !settled {
 				return proto.CallResult{}, false, err
 			}
-			result, err := callResult(reply, err)
+			result, err := c.result(reply, err)
 			if result.Undo = c.why; begun.Job != "" {
 				result.Undo = s.captureJob(ctx, begun.Job)
 			}
 			return result, true, err
 		},
-		failed:    func(e *files.Error) proto.CallResult { return proto.CallResult{Result: failure(e)} },
+		failed:    func(e *files.Error) proto.CallResult { return proto.CallResult{Result: c.masked(failure(e))} },
 		mark:      func(r *proto.CallResult) { r.Recovered = true },
 		uncovered: func(r *proto.CallResult, why string) { r.Undo = why },
 	})
 	if err == nil && req.Events && s.firstNotice(c, result.Undo) {
 		err = out.Event(proto.TypeNotice, proto.Notice{Kind: proto.NoticeUndo, Text: result.Undo})
 	}
-	return result, err
+	return result, c.maskedError(err)
 }
 
-// callResult is the result of a call that has ended. Errors that the model can read
+// result is the result of a call that has ended. Errors that the model can read
 // are results.
-func callResult(r reply, err error) (proto.CallResult, error) {
+func (c *turnCall) result(r reply, err error) (proto.CallResult, error) {
 	if e, ok := errors.AsType[*files.Error](asResult(err)); ok {
-		return proto.CallResult{Result: failure(e), Confinement: r.confinement}, nil
+		return proto.CallResult{Result: c.masked(failure(e)), Confinement: r.confinement}, nil
 	}
 	if err != nil {
 		return proto.CallResult{}, err
 	}
 	result, err := success(r.Data)
-	return proto.CallResult{Result: result, Diff: r.Diff, Confinement: r.confinement}, err
+	return proto.CallResult{Result: c.masked(result), Diff: maskText(c.mask, r.Diff), Confinement: r.confinement}, err
 }
 
 // reply is the result of a call.
@@ -206,7 +209,7 @@ func (s *Service) bash(ctx context.Context, req proto.Call, call *turnCall) (rep
 	if req.OutputBytes > 0 {
 		cmd.Output.Max = min(req.OutputBytes, run.PacketRoom)
 	}
-	cmd.Output.Tap = call.tap
+	cmd.Output.Tap, cmd.Output.Mask = call.tap, call.mask
 	b, err := s.sandboxFor(ctx, req.Sandbox, req.Network, c.root, cmd, "")
 	if err != nil {
 		return reply{}, err

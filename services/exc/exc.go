@@ -23,6 +23,7 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/durable"
 	"zino/pkg/gate"
+	"zino/pkg/mask"
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/exc/calls"
@@ -64,6 +65,7 @@ type Service struct {
 	sessionLimit  time.Duration   // after which a command of a session goes to the background; 0: none
 	helpers       helpers         // for read, write and edit in the sandbox
 	reviews       chan struct{}   // a token for each running review
+	masks         *mask.Source
 	journal       *calls.Journal
 	turns         turns
 	at            func(step string) // what a test does between the steps of a call with a key
@@ -123,6 +125,7 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 	}
 	s.host.private = []string{data}
 	s.firstWait = firstWait
+	s.UseMask(config.Default().Mask)
 	s.sessionLimit = time.Duration(cfg.SessionTimeout * float64(time.Second))
 	s.turns = turns{orphanTimeout: cfg.OrphanTimeout.Value(), running: map[*turnCall]bool{}, keys: map[string]*turnCall{}, stopped: map[turnID]time.Time{}}
 	if s.journal, err = calls.Open(filepath.Join(data, "calls"), log); err != nil {

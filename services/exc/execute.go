@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"zino/pkg/mask"
 	"zino/proto"
 	"zino/services/exc/calls"
 	"zino/services/exc/files"
@@ -22,6 +23,9 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		return proto.Result{}, err
 	}
 	c.tool = "execute_" + req.Executor
+	if c.mask, err = s.masker(req.Mask, req.Env); err != nil {
+		return proto.Result{}, err
+	}
 	err = s.admit(req.Token, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
 	if err != nil {
 		return proto.Result{}, err
@@ -36,10 +40,12 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 			result, err := s.runCode(ctx, req, c)
 			switch e, _ := errors.AsType[*files.Error](err); {
 			case e != nil && e.Code == proto.ToolNotRecorded:
-				return failed(e), nil
+				result, err = failed(e), nil
 			case e != nil && e.Code == files.Denied:
 				err = proto.Errorf(proto.CodeDenied, "%s", e.Message)
 			}
+			result.Stderr = maskText(c.mask, result.Stderr)
+			result.Masked = mask.Count([]byte(result.Stdout)) + mask.Count([]byte(result.Stderr))
 			return result, err
 		},
 		settle:    func(context.Context, calls.Call) (proto.Result, bool, error) { return failed(interrupted), true, nil }, // it ended with the exc before this one
@@ -48,7 +54,7 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		uncovered: func(r *proto.Result, why string) { r.Undo = why },
 	})
 	result.UndoNotice = err == nil && s.firstNotice(c, result.Undo)
-	return result, err
+	return result, c.maskedError(err)
 }
 
 // runCode runs the code of a request.
@@ -69,7 +75,7 @@ func (s *Service) runCode(ctx context.Context, req proto.Execute, call *turnCall
 		return refused("Command not found: " + tool.Executor), nil
 	}
 	cmd := s.command(c, tool.Executor)
-	cmd.Path = path
+	cmd.Path, cmd.Output.Mask = path, call.mask
 	if c.root != "" {
 		if _, err := await(ctx, s.limit, func(context.Context) (string, error) { return directory(c.root) }); err != nil {
 			return refused(err.Error()), ctx.Err()

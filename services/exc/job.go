@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"zino/pkg/config"
+	"zino/pkg/mask"
+	"zino/proto"
 	"zino/services/exc/jobs"
 )
 
@@ -30,6 +32,7 @@ func (s *Service) openJobs(cfg config.Exc, data string) (*jobs.Jobs, error) {
 		Dir: filepath.Join(data, "jobs"), Runtime: runtime, Socket: os.Getenv(jobSocketEnv),
 		Private: os.Getenv(constellationEnv) == "private",
 		Linger:  cfg.JobLinger.Value(), MaxAge: cfg.JobMaxAge.Value(), Orphan: cfg.OrphanTimeout.Value(),
+		Mask:      func(with *proto.Masking) (*mask.Masker, error) { return s.masker(with, nil) },
 		OutputMax: cfg.JobOutputMax, OutputBytes: cfg.OutputMax,
 	}, s.host.tree, s.log)
 }

@@ -55,6 +55,7 @@ func once[T any](ctx context.Context, s *Service, c *turnCall, live *run.Live, d
 		defer leave()
 		r.answer = attempt(working, func(ctx context.Context) (T, error) { return carry(ctx, s, c, do) })
 		c.cancel()
+		c.flush()
 		s.turns.end(c)
 	}
 	switch {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/mask"
 	"zino/proto"
 	"zino/services/exc/calls"
 	"zino/services/exc/files"
@@ -42,6 +43,7 @@ type turnCall struct {
 	since   time.Time
 	ticket  ticket
 
+	mask   *mask.Masker // of all that leaves this process
 	cancel context.CancelFunc
 	done   chan struct{} // closed when answer is set
 	answer any           // an answer[T]
@@ -51,10 +53,11 @@ type turnCall struct {
 
 	mu      sync.Mutex
 	lives   map[*run.Live]bool // of callers that want the output
-	start   *start             // nil: it has changed nothing
-	capture                    // of its file changes
-	over    bool               // it may not start any more
-	later   func()             // what is left to do when the result is recorded; nil: nothing
+	streams map[string]*mask.Stream
+	start   *start // nil: it has changed nothing
+	capture        // of its file changes
+	over    bool   // it may not start any more
+	later   func() // what is left to do when the result is recorded; nil: nothing
 }
 
 // start is what is known of a call right before it changes anything.
@@ -151,15 +154,6 @@ func (c *turnCall) recorded() {
 	defer c.mu.Unlock()
 	if c.later != nil {
 		c.later()
-	}
-}
-
-// tap shows output to the callers that want it.
-func (c *turnCall) tap(stream string, p []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for live := range c.lives {
-		live.Tap(stream, p)
 	}
 }
 

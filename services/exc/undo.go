@@ -38,7 +38,7 @@ func (s *Service) OpenUndo(cfg config.Undo) error {
 func (s *Service) registerUndo(r *rpc.Server) {
 	rpc.Handle(r, proto.ExcUndo, within(s, func(ctx context.Context, req proto.Undo) (proto.Undone, error) { return s.undo.Undo(ctx, req, false) }))
 	rpc.Handle(r, proto.ExcRedo, within(s, func(ctx context.Context, req proto.Undo) (proto.Undone, error) { return s.undo.Undo(ctx, req, true) }))
-	rpc.Handle(r, proto.ExcDiff, within(s, func(ctx context.Context, req proto.Undo) (proto.TurnDiff, error) { return s.undo.Diff(ctx, req) }))
+	rpc.Handle(r, proto.ExcDiff, within(s, s.diff))
 	rpc.Handle(r, proto.ExcUndoRemove, s.removeUndo)
 }
 
@@ -53,6 +53,17 @@ func within[Req, Rep any](s *Service, f func(context.Context, Req) (Rep, error))
 		defer leave()
 		return f(ctx, req)
 	}
+}
+
+// diff returns the file changes of a turn, without secrets.
+func (s *Service) diff(ctx context.Context, req proto.Undo) (proto.TurnDiff, error) {
+	m, err := s.masker(req.Mask, nil)
+	if err != nil {
+		return proto.TurnDiff{}, err
+	}
+	reply, err := s.undo.Diff(ctx, req)
+	reply.Diff = maskText(m, reply.Diff)
+	return reply, err
 }
 
 // removeUndo removes the records of a session.

@@ -32,6 +32,11 @@ func (s *Service) validate(ctx context.Context, req proto.Validate) (proto.Valid
 		return proto.Validation{}, err
 	}
 	v, err := s.analyse(ctx, tool, req.Code, level)
+	m, problem := s.masker(nil, nil)
+	if problem != nil {
+		return proto.Validation{}, problem
+	}
+	v.Errors = maskText(m, v.Errors)
 	return v, asError(err)
 }
 

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func (o *operation) read(path string) (Reply, error) {
 	}
 	c := Content{Path: real, Bytes: int64(n), Truncated: n > ReadMax}
 	if c.Truncated {
-		n = wholeCharacters(buf[:ReadMax])
+		n = wholeText(buf[:ReadMax])
 		c.Bytes = max(c.Bytes, info.Size())
 		c.Notice = fmt.Sprintf("Left out: the last %d bytes. Read the rest with bash: tail -c +%d %s", c.Bytes-int64(n), n+1, shellWord(real))
 	}
@@ -60,6 +61,16 @@ func unreadable(err error, path string) error {
 		code = errnoNames[errno]
 	}
 	return fail(code, "%s", describe(err, path))
+}
+
+// wholeText is the length of the text that is shown of p: up to its last line, so that a
+// secret at the end is recognized, or character if that line is long.
+func wholeText(p []byte) int {
+	const most = 4 << 10
+	if i := bytes.LastIndexByte(p[len(p)-most:], '\n'); i >= 0 {
+		return len(p) - most + i + 1
+	}
+	return wholeCharacters(p)
 }
 
 // wholeCharacters is the length of p without an incomplete character at its end.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"zino/pkg/mask"
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/exc/run"
@@ -222,7 +223,7 @@ func (job *Job) fresh(ctx context.Context) {
 }
 
 // streams opens the output files as far as the state says that they are written.
-func (job *Job) streams() (out, errs run.Stored, close func(), err error) {
+func (job *Job) streams(m *mask.Masker) (out, errs run.Stored, close func(), err error) {
 	state := job.State()
 	o, err1 := os.Open(filepath.Join(job.dir, stdoutFile))
 	e, err2 := os.Open(filepath.Join(job.dir, stderrFile))
@@ -232,8 +233,8 @@ func (job *Job) streams() (out, errs run.Stored, close func(), err error) {
 		return run.Stored{}, run.Stored{}, nil, err
 	}
 	limit := job.rec.Limits.OutputMax
-	out = run.Stored{File: o, Path: o.Name(), Max: limit, Total: state.StdoutBytes, Kept: kept(state.StdoutStored, state.StdoutBytes)}
-	errs = run.Stored{File: e, Path: e.Name(), Max: limit, Total: state.StderrBytes, Kept: kept(state.StderrStored, state.StderrBytes)}
+	out = run.Stored{File: o, Path: o.Name(), Max: limit, Total: state.StdoutBytes, Kept: kept(state.StdoutStored, state.StdoutBytes), Mask: m}
+	errs = run.Stored{File: e, Path: e.Name(), Max: limit, Total: state.StderrBytes, Kept: kept(state.StderrStored, state.StderrBytes), Mask: m}
 	return out, errs, close, nil
 }
 
@@ -263,7 +264,7 @@ func (job *Job) Tap(tap func(stream string, p []byte)) (show func()) {
 	var at place
 	buf := make([]byte, tapMax)
 	return func() {
-		out, errs, close, err := job.streams()
+		out, errs, close, err := job.streams(nil) // tap masks it
 		if err != nil {
 			return // the result says why
 		}
@@ -283,9 +284,9 @@ func (job *Job) Tap(tap func(stream string, p []byte)) (show func()) {
 }
 
 // Texts are the outputs so far, each of up to limit bytes, and truncated if the
-// middle of one was left out.
-func (job *Job) Texts(limit int) (stdout, stderr string, truncated bool, err error) {
-	out, errs, close, err := job.streams()
+// middle of one was left out. m masks them, unless it is nil.
+func (job *Job) Texts(limit int, m *mask.Masker) (stdout, stderr string, truncated bool, err error) {
+	out, errs, close, err := job.streams(m)
 	if err != nil {
 		return "", "", false, err
 	}
@@ -294,8 +295,8 @@ func (job *Job) Texts(limit int) (stdout, stderr string, truncated bool, err err
 }
 
 // Since reads the output behind a place, up to limit bytes of each stream.
-func (job *Job) since(from place, limit int) (proto.JobText, place, error) {
-	out, errs, close, err := job.streams()
+func (job *Job) since(from place, limit int, m *mask.Masker) (proto.JobText, place, error) {
+	out, errs, close, err := job.streams(m)
 	if err != nil {
 		return proto.JobText{}, from, err
 	}

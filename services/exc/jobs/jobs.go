@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zino/pkg/durable"
+	"zino/pkg/mask"
 	"zino/proto"
 	"zino/services/exc/cgroup"
 )
@@ -51,8 +52,9 @@ type Config struct {
 	MaxAge   time.Duration // of a kept job; 0: none
 	Orphan   time.Duration // how long a job that is not in the background runs without a caller
 
-	OutputMax   int64 // bytes of each output file
-	OutputBytes int   // bytes of each stream in an answer
+	Mask        func(*proto.Masking) (*mask.Masker, error) // for a request
+	OutputMax   int64                                      // bytes of each output file
+	OutputBytes int                                        // bytes of each stream in an answer
 }
 
 // Jobs are the jobs of a constellation. It is safe for concurrent use.

@@ -249,7 +249,7 @@ func TestLongOutput(t *testing.T) {
 	zinotest.Equal(t, "bytes stored", job.size(stdoutFile), 64<<10)
 	text, all := "", "0"
 	for {
-		piece, next, err := job.since(mustPlace(t, all), 1000)
+		piece, next, err := job.since(mustPlace(t, all), 1000, nil)
 		zinotest.Must(t, err)
 		text, all = text+piece.Stdout, next.String()
 		if !piece.More {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/mask"
 	"zino/pkg/zinotest"
 	"zino/proto"
 	"zino/services/exc/cgroup"
@@ -49,7 +50,8 @@ type env struct {
 // openIn opens the jobs below dir.
 func openIn(dir string, change func(*Config), log *zinotest.Buffer) (*Jobs, error) {
 	cfg := Config{
-		Dir: dir + "/jobs", Runtime: dir, Linger: time.Hour, MaxAge: time.Hour, Orphan: time.Hour,
+		Mask: func(*proto.Masking) (*mask.Masker, error) { return nil, nil },
+		Dir:  dir + "/jobs", Runtime: dir, Linger: time.Hour, MaxAge: time.Hour, Orphan: time.Hour,
 		OutputMax: 1 << 20, OutputBytes: 64 << 10,
 	}
 	if change != nil {
@@ -127,7 +129,7 @@ func wait(t testing.TB, job *Job) proto.JobState {
 // texts are the outputs of a job.
 func texts(t testing.TB, job *Job) string {
 	t.Helper()
-	stdout, stderr, _, err := job.Texts(64 << 10)
+	stdout, stderr, _, err := job.Texts(64<<10, nil)
 	zinotest.Must(t, err)
 	return stdout + "|" + stderr
 }

@@ -42,6 +42,10 @@ func (j *Jobs) output(ctx context.Context, req proto.ReadJob) (proto.JobText, er
 	if err != nil {
 		return proto.JobText{}, err
 	}
+	m, err := j.cfg.Mask(req.Mask)
+	if err != nil {
+		return proto.JobText{}, err
+	}
 	job.fresh(ctx)
 	job.mu.Lock()
 	from := job.read
@@ -55,7 +59,7 @@ func (j *Jobs) output(ctx context.Context, req proto.ReadJob) (proto.JobText, er
 	if req.OutputBytes > 0 {
 		limit = req.OutputBytes
 	}
-	text, next, err := job.since(from, min(limit, run.PacketRoom/12)) // a control character takes six bytes in JSON
+	text, next, err := job.since(from, min(limit, run.PacketRoom/12), m) // a control character takes six bytes in JSON
 	if err == nil && req.From == "" {
 		job.mu.Lock()
 		job.read = next

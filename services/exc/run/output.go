@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"zino/pkg/mask"
 	"zino/proto"
 )
 
@@ -23,6 +24,8 @@ const (
 
 	fileMax  = 64 << 20 // bytes of a stream that are kept in a file
 	filesMax = 32       // files that are kept
+
+	maskAround = 16 << 10 // bytes around a cut that are looked at for secrets
 
 	liveMax  = 4 << 10                // bytes of a packet's text
 	livePace = 120 * time.Millisecond // from one packet to the next: with the last one, ten in a second
@@ -35,6 +38,7 @@ type Output struct {
 	Files   *Files                        // gets the whole of a longer stream; nil: no file
 	Ceiling int64                         // bytes of both streams at which the command is stopped; 0: none
 	Tap     func(stream string, p []byte) // gets all bytes as they come; nil: none
+	Mask    *mask.Masker                  // masks the texts; nil: they are not masked
 
 	stdout, stderr stream
 	stop           func()
@@ -45,8 +49,12 @@ type Output struct {
 // begin prepares for the streams of a command that stop stops.
 func (o *Output) begin(stop func()) {
 	o.stop = stop
-	o.stdout = stream{out: o, name: "stdout", headMax: o.Max - o.Max/2, tailMax: o.Max / 2}
-	o.stderr = stream{out: o, name: "stderr", headMax: o.Max - o.Max/2, tailMax: o.Max / 2}
+	around := 0
+	if o.Mask != nil {
+		around = maskAround
+	}
+	o.stdout = stream{out: o, name: "stdout", headMax: o.Max - o.Max/2 + around, tailMax: o.Max/2 + around}
+	o.stderr = stream{out: o, name: "stderr", headMax: o.Max - o.Max/2 + around, tailMax: o.Max/2 + around}
 }
 
 // texts are the two streams, cut so that they fill one packet at most: control
@@ -130,16 +138,20 @@ func (s *stream) kept() []byte {
 func (s *stream) text(limit int) (string, bool) {
 	kept := s.kept()
 	if s.total <= int64(min(len(kept), limit)) {
-		return decode(kept), false
+		return decodeMasked(s.out.Mask, kept, 0, len(kept)), false
 	}
 	half := min(limit, len(kept)) / 2
 	head := trimPartialEnd(kept[:min(limit, len(kept))-half])
 	tail := trimPartialStart(kept[len(kept)-half:])
-	text := decode(head)
+	begin, end := kept, kept
+	if s.total > int64(len(kept)) { // a gap is between them
+		begin, end = kept[:len(s.head)], kept[len(s.head):]
+	}
+	text := decodeMasked(s.out.Mask, begin, 0, len(head))
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	return fmt.Sprintf("%s[%d bytes left out%s]\n%s", text, s.total-int64(len(head)+len(tail)), s.fileNote(), decode(tail)), true
+	return fmt.Sprintf("%s[%d bytes left out%s]\n%s", text, s.total-int64(len(head)+len(tail)), s.fileNote(), decodeMasked(s.out.Mask, end, len(end)-len(tail), len(end))), true
 }
 
 // openFile makes the file and writes the output so far, all of which is still kept.
@@ -409,6 +421,15 @@ func decode(p []byte) string {
 		p = p[n:]
 	}
 	return b.String()
+}
+
+// decodeMasked decodes p[from:to] without secrets, also those that are only partly in it.
+func decodeMasked(m *mask.Masker, p []byte, from, to int) string {
+	if m == nil {
+		return decode(p[from:to])
+	}
+	part, _ := m.Part(p, from, to)
+	return decode(part)
 }
 
 // brokenLen is the length of the broken character at the start of p: as many

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"zino/pkg/mask"
 )
 
 // Recorder stores output in a file of bounded size: the first half as it came, the
@@ -87,10 +89,31 @@ func (r ring) write(f io.WriterAt, p []byte, offset int64) int64 {
 // Stored is the output that a Recorder has stored.
 type Stored struct {
 	File  io.ReaderAt
-	Path  string // of the file
-	Max   int64  // of the Recorder
-	Total int64  // bytes that were written
-	Kept  int64  // how many of them before the first error
+	Path  string       // of the file
+	Max   int64        // of the Recorder
+	Total int64        // bytes that were written
+	Kept  int64        // how many of them before the first error
+	Mask  *mask.Masker // masks the texts; nil: they are not masked
+}
+
+// masked decodes the output from an offset on without secrets, also those that are only
+// partly in p.
+func (s Stored) masked(p []byte, offset int64) string {
+	if s.Mask == nil {
+		return decode(p)
+	}
+	r := ring{s.Max}
+	start := max(0, offset-maskAround)
+	if oldest := r.oldest(s.Kept); offset >= r.head() && oldest > r.head() { // a gap precedes it
+		start = max(start, oldest)
+	}
+	before := int(offset - start)
+	b := make([]byte, before+len(p)+maskAround)
+	n, _, err := s.Read(b, start)
+	if err != nil || n < before+len(p) {
+		return decodeMasked(s.Mask, p, 0, len(p))
+	}
+	return decodeMasked(s.Mask, b[:n], before, before+len(p))
 }
 
 // Read reads from an offset on, up to len(p) bytes. skipped are the bytes from there
@@ -127,7 +150,7 @@ func (s Stored) text(limit int) (string, bool, error) {
 	if s.Kept == s.Total && s.Total <= min(s.Max, int64(limit)) {
 		b := make([]byte, s.Total)
 		n, _, err := s.Read(b, 0)
-		return decode(b[:n]), false, err
+		return s.masked(b[:n], 0), false, err
 	}
 	half := limit / 2
 	if s.Kept < s.Total {
@@ -144,8 +167,8 @@ func (s Stored) text(limit int) (string, bool, error) {
 		return "", true, err
 	}
 	head, tail = trimPartialEnd(head[:n]), trimPartialStart(tail[:m])
-	text := lineEnd(decode(head))
-	return fmt.Sprintf("%s[%d bytes left out%s]\n%s", text, s.Total-int64(len(head)+len(tail)), s.note(), decode(tail)), true, nil
+	text := lineEnd(s.masked(head, 0))
+	return fmt.Sprintf("%s[%d bytes left out%s]\n%s", text, s.Total-int64(len(head)+len(tail)), s.note(), s.masked(tail, s.Total-int64(len(tail)))), true, nil
 }
 
 // note says where the output is.
@@ -201,7 +224,7 @@ func (s Stored) Passage(offset int64, limit int, final bool) (Passage, error) {
 		if rest := trimPartialEnd(whole); len(rest) > 0 || growing { // else it is broken by a gap
 			whole = rest
 		}
-		p.Text += decode(whole)
+		p.Text += s.masked(whole, p.Next+skipped)
 		p.Next += skipped + int64(len(whole))
 		room -= n
 		if len(whole) < n {

@@ -28,6 +28,7 @@ func main() {
 	x, err := exc.New(cfg.Exc, gate.NewGuard(cfg), cat, log)
 	service.Fail("exc", err)
 	x.ProtectConfig(cfg)
+	x.UseMask(cfg.Mask)
 	service.Fail("exc", x.OpenUndo(cfg.Undo))
 	service.Fail("exc", x.EndWith(service.InheritedFile("lifeline")))
 	s := rpc.NewServer("exc", log)
