@@ -66,7 +66,7 @@ func newHarness(t *testing.T, change func(*config.Exc)) *harness {
 	a.host.kernel = thisHost.Kernel
 	thisHost.Unlock()
 	a.victim = exec.Command("sleep", "1000")
-	a.victim.Env = []string{"SECRET=" + secret}
+	a.victim.Env = []string{"WORD=" + secret}
 	zinotest.Must(t, a.victim.Start())
 	t.Cleanup(func() { a.victim.Process.Kill(); a.victim.Wait() }) // later attacks need a victim that was killed before, as a zombie
 	a.openTerminal(t)
