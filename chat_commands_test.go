@@ -120,7 +120,7 @@ func TestChatCommands(t *testing.T) {
 	s.Tmux("paste-buffer", "-p")
 	s.Tmux("send-keys", "-l", " with @src/ma")
 	s.Shows("mathutil.go", `\$0\.00`)
-	checkRows(t, s, "chat-08", "> summarise", "claude-")
+	checkRows(t, s, "chat-08", "> summarise", "YOLO · claude-")
 	s.Tmux("send-keys", "Escape")
 	s.Eventually("no list", func(text string) bool { return !strings.Contains(text, "mathutil") })
 	s.Tmux("send-keys", "C-c")
@@ -188,7 +188,7 @@ func TestChatCommands(t *testing.T) {
 	s.Tmux("send-keys", "C-l")
 	s.Enter("denied")
 	s.Shows("Try:", `\$0\.00`)
-	checkRows(t, s, "chat-10", "Error [", "claude-")
+	checkRows(t, s, "chat-10", "Error [", "YOLO · claude-")
 
 	leaveChat(s)
 }
@@ -218,7 +218,7 @@ func TestChatSessionCommands(t *testing.T) {
 		fakellm.Turn{Match: "wait", Wait: "slow", Text: "Waited."},
 	)
 	proj := filepath.Join(s.Dir, "home", "proj")
-	idle := `^claude-`
+	idle := `^YOLO · claude-`
 	s.Enter("change files with @mean.go and @missing")
 	s.Shows("attached mean.go, 1 line", "")
 	answered(s, "second")

@@ -269,7 +269,7 @@ func TestChatSuspended(t *testing.T) {
 	})
 	s.ask("second")
 	text := s.Text()
-	if n := strings.Count(text, "· first"); n != 1 {
+	if n := strings.Count(text, "YOLO · claude"); n != 1 {
 		t.Errorf("%d status lines:\n%s", n, text)
 	}
 	s.key("C-d")

@@ -33,7 +33,7 @@ var demo = []struct{ typed, last string }{
 }
 
 // atPrompt matches the status line of a chat that waits.
-const atPrompt = `^claude-sonnet-5-5 · .*%$`
+const atPrompt = `^(YOLO · )?claude-sonnet-5-5 · .*%$`
 
 // TestDemo runs the demo of the README in a terminal, against the scripted
 // provider, at the level workspace-write. With -update it writes the recording

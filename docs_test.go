@@ -21,7 +21,7 @@ var answers = []struct {
 	typed string
 }{
 	{regexp.MustCompile(`(?i)\bkey\b.*: ?$`), "sk-test-of-the-docs"},
-	{regexp.MustCompile(`^claude-sonnet-5-5 · .* %$`), ":q"}, // the status line of a chat
+	{regexp.MustCompile(`^(YOLO · )?claude-sonnet-5-5 · .* %$`), ":q"}, // the status line of a chat
 }
 
 // TestDocCommands types every command of the sh blocks of the README and the quick start

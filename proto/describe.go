@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -11,6 +12,19 @@ import (
 //
 //go:embed schema.json
 var Schema []byte
+
+// Takes reports whether a request of the method has a field of that name.
+func (m MethodDescription) Takes(field string) bool {
+	var schema struct {
+		Properties map[string]Raw `json:"properties"`
+	}
+	return json.Unmarshal(m.Request, &schema) == nil && len(schema.Properties[field]) > 0
+}
+
+// TakesMode reports whether turns of a daemon have modes.
+func (d Description) TakesMode() bool {
+	return slices.ContainsFunc(d.Methods, func(m MethodDescription) bool { return m.Type == DaemonTurnStart.Type && m.Takes("mode") })
+}
 
 // descriptions are decoded at the first use.
 var descriptions = sync.OnceValues(func() (map[string]Description, error) {

@@ -121,15 +121,18 @@ func (g *Guard) Permit(t Turn, c Call) (refusal string) {
 		if p.Reason == "" {
 			p.Reason = p.Rule
 		}
-		return "denied: " + p.Reason
+		return Denied + p.Reason
 	case Ask:
 		return fmt.Sprintf("%s%s at sandbox level %s.", NeedsPerson, c.Tool, c.Sandbox)
 	}
 	return ""
 }
 
-// NeedsPerson begins the refusal of a call that a person would have to allow.
-const NeedsPerson = "Not allowed without a person: "
+// Beginnings of refusals.
+const (
+	Denied      = "denied: "                       // by a rule, or in the mode plan
+	NeedsPerson = "Not allowed without a person: " // a person would have to allow the call
+)
 
 // person returns a user. The home directory is without symbolic links.
 func (g *Guard) person(uid int) person {

@@ -68,8 +68,7 @@ type approvalList struct {
 	Approvals []approval `json:"approvals"`
 }
 
-// The methods of a daemon with approvals. proto does not declare them yet. Approvals and
-// modes exist where the daemon has approve.
+// The methods of a daemon with approvals. proto does not declare them yet.
 var (
 	approve       = proto.Method[approvalAnswer, proto.Empty]{Service: "daemon", Type: "approve", Reply: "approval"}
 	listApprovals = proto.Method[approvalQuery, approvalList]{Service: "daemon", Type: "approvals", Reply: "approval_list"}

@@ -62,6 +62,7 @@ type chat struct {
 type daemonState struct {
 	client        *rpc.Client
 	ready         bool            // it can be reached
+	modes         bool            // its turns have modes
 	methods       map[string]bool // nil: not known yet
 	early         []func()        // requests that were made before it could be reached
 	version       string

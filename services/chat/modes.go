@@ -33,6 +33,12 @@ var modeMeans = map[string]string{
 	modeYolo: "you are not asked",
 }
 
+// modeDenies says what is denied in a mode as long as the daemon cannot ask.
+var modeDenies = map[string]string{
+	modeAsk:  "commands and changes are denied",
+	modeAuto: "what the sandbox does not confine is denied",
+}
+
 // modeState is the mode of the next turns.
 type modeState struct {
 	chosen string // by the user; "": derived
@@ -49,41 +55,17 @@ type taken struct {
 	mode            string // "": the daemon named none
 }
 
-// gatedStart is proto.TurnStart with the fields of daemons that have approvals. proto does
-// not declare them yet.
-type gatedStart struct {
-	proto.TurnStart
-	Mode      string `json:"mode,omitzero"`
-	Reachable bool   `json:"reachable,omitzero"`
-}
-
-// gatedStarted is proto.TurnStarted with the mode that the daemon has taken.
-type gatedStarted struct {
-	proto.TurnStarted
-	Mode string `json:"mode,omitzero"`
-}
-
-// gatedChat is proto.Chat with the fields of daemons that have approvals.
-type gatedChat struct {
-	proto.Chat
-	Mode      string `json:"mode,omitzero"`
-	Reachable bool   `json:"reachable,omitzero"`
-}
-
-// startTurn is proto.DaemonTurnStart with these fields.
-var startTurn = proto.Method[gatedStart, gatedStarted]{Service: "daemon", Type: proto.DaemonTurnStart.Type, Reply: proto.DaemonTurnStart.Reply}
-
 func newModeState(start *proto.ChatStart) modeState {
 	_, err := os.Stat(filepath.Join(start.Base, "chat_history"))
 	return modeState{chosen: start.Mode, first: errors.Is(err, fs.ErrNotExist)}
 }
 
-// hasApprovals reports whether the daemon has approvals, and so modes.
+// hasApprovals reports whether the daemon can ask a person about a call.
 func (c *chat) hasApprovals() bool { return c.can(approve.Type) }
 
-// needApprovals is hasApprovals for a command or key. Without approvals it says so.
-func (c *chat) needApprovals() bool {
-	if !c.hasApprovals() && c.methods != nil { // else the daemon is not known yet: see learnMode
+// needModes reports whether turns have modes, for a command or key. Without them it says so.
+func (c *chat) needModes() bool {
+	if !c.modes && c.methods != nil { // else the daemon is not known yet: see learnMode
 		c.unavailable("approvals")
 		return false
 	}
@@ -98,23 +80,10 @@ func (c *chat) unavailable(what string) {
 // gate returns what a request says about approvals: the mode, and that a person can be
 // asked.
 func (c *chat) gate() (mode string, reachable bool) {
-	if !c.hasApprovals() {
+	if !c.modes {
 		return "", false
 	}
-	return cmp.Or(c.mode.chosen, modeDerived), true
-}
-
-func (c *chat) gatedStart(start proto.TurnStart) gatedStart {
-	mode, reachable := c.gate()
-	return gatedStart{start, mode, reachable}
-}
-
-// gatedChat returns a plain chat request.
-func (c *chat) gatedChat(message string) gatedChat {
-	req := c.request
-	req.Message, req.SessionID, req.Root, req.Events = message, c.session, c.root, true
-	mode, reachable := c.gate()
-	return gatedChat{req, mode, reachable}
+	return cmp.Or(c.mode.chosen, modeDerived), c.hasApprovals()
 }
 
 // options returns what a turn's mode follows from.
@@ -137,7 +106,7 @@ func (c *chat) currentMode() string {
 	last := m.taken
 	last.mode = ""
 	switch {
-	case !c.hasApprovals():
+	case !c.modes:
 		return ""
 	case m.taken.mode != "" && last == c.options():
 		return m.taken.mode
@@ -159,45 +128,34 @@ func (c *chat) modeSign() string {
 	return ""
 }
 
-// learnMode asks for the level that derives the mode if it is not known, now that the
-// daemon is. In a user's first chat it says how to be asked.
+// learnMode drops a chosen mode that the daemon does not know, now that the daemon is
+// known. In a user's first chat it says how to change the mode.
 func (c *chat) learnMode() {
-	if !c.hasApprovals() {
-		if c.mode.chosen != "" && c.mode.chosen != modeYolo {
-			c.unavailable("approvals")
-		}
-		c.mode.chosen = ""
-		return
-	}
-	if c.sandbox != "" {
+	if c.modes {
 		c.introduceMode()
 		return
 	}
-	method := proto.Method[proto.CapabilitiesRequest, struct {
-		Sandbox string `json:"sandbox,omitzero"`
-	}]{Service: "exc", Type: proto.ExcCapabilities.Type, Reply: proto.ExcCapabilities.Reply}
-	forward(c, "exc", method, proto.CapabilitiesRequest{}, func(caps struct {
-		Sandbox string `json:"sandbox,omitzero"`
-	}, err error,
-	) {
-		if err == nil && c.sandbox == "" {
-			c.sandbox = caps.Sandbox
-		}
-		c.introduceMode()
-	})
+	if c.mode.chosen != "" && c.mode.chosen != modeYolo {
+		c.unavailable("approvals")
+	}
+	c.mode.chosen = ""
 }
 
-// introduceMode says how to be asked, once.
+// introduceMode says how to be asked, or how to have nothing changed, once.
 func (c *chat) introduceMode() {
 	if !c.mode.first {
 		return
 	}
 	c.mode.first = false
+	how := "To be asked first: /mode ask, or Shift-Tab."
+	if !c.hasApprovals() {
+		how = "To have nothing changed: /plan, or Shift-Tab."
+	}
 	switch c.currentMode() {
 	case modeYolo:
-		c.say("Commands run without asking (mode yolo). To be asked first: /mode ask, or Shift-Tab.")
+		c.say("Commands run without asking (mode yolo). %s", how)
 	case modeAuto:
-		c.say("Commands run in the sandbox without asking (mode auto). To be asked first: /mode ask, or Shift-Tab.")
+		c.say("Commands run in the sandbox without asking (mode auto). %s", how)
 	}
 }
 
@@ -212,12 +170,12 @@ func (c *chat) chooseMode(mode string) {
 
 // nextMode is Shift-Tab.
 func (c *chat) nextMode() {
-	if !c.needApprovals() {
+	if !c.needModes() {
 		return
 	}
 	i := slices.Index(modes, cmp.Or(c.mode.chosen, c.currentMode()))
 	c.chooseMode(modes[(i+1)%len(modes)])
-	if c.start.Chat.ScreenReader { // it has no status line
+	if c.start.Chat.ScreenReader || c.mode.chosen == modeAsk && !c.hasApprovals() { // it has no status line, or that does not say enough
 		c.sayMode()
 	}
 }
@@ -225,6 +183,9 @@ func (c *chat) nextMode() {
 func (c *chat) sayMode() {
 	mode := cmp.Or(c.currentMode(), c.mode.chosen)
 	means := modeMeans[mode]
+	if denied := modeDenies[mode]; denied != "" && !c.hasApprovals() {
+		means = denied + ": this daemon cannot ask you yet"
+	}
 	if means == "" {
 		c.say("The mode follows from the sandbox level.")
 		return
@@ -238,7 +199,7 @@ func (c *chat) sayMode() {
 
 // setMode is /mode.
 func (c *chat) setMode(args string) {
-	if !c.needApprovals() {
+	if !c.needModes() {
 		return
 	}
 	if args != "" && !slices.Contains(modes, args) {
@@ -260,7 +221,7 @@ const carryOut = "Carry out the plan."
 // carryOutPlan is /go: it leaves plan mode and has the plan carried out. During a turn it
 // waits here: what waits at the daemon has the options of the open turn.
 func (c *chat) carryOutPlan(string) {
-	if !c.needApprovals() {
+	if !c.needModes() {
 		return
 	}
 	if c.currentMode() != modePlan {
@@ -320,7 +281,8 @@ func (c *chat) planKey(key input.Key) bool {
 
 // showApprovals is /approvals.
 func (c *chat) showApprovals(string) {
-	if !c.needApprovals() {
+	if !c.hasApprovals() {
+		c.unavailable("approvals")
 		return
 	}
 	call(c, listApprovals, approvalQuery{State: "pending"}, func(list approvalList, err error) {

@@ -27,6 +27,7 @@ func (c *chat) connected() {
 			for _, m := range description.Methods {
 				c.methods[m.Type] = true
 			}
+			c.modes = description.TakesMode()
 			c.identify()
 		})
 	}()

@@ -99,7 +99,10 @@ func (c *chat) begin(m message) {
 			c.session = proto.NewSessionID()
 			c.made, t.session = c.session, c.session
 		}
-		go c.ask(ctx, t, c.gatedChat(m.text))
+		req := c.request
+		req.Message, req.SessionID, req.Root, req.Events = m.text, c.session, c.root, true
+		req.Mode, req.Reachable = c.gate()
+		go c.ask(ctx, t, req)
 		return
 	}
 	req := c.request
@@ -107,8 +110,9 @@ func (c *chat) begin(m message) {
 		Message: m.text, SessionID: c.session, Root: c.root, SystemPrompt: req.SystemPrompt, Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens,
 		Effort: req.Effort, Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall, RequestID: rand.Text(),
 	}
-	gated, options := c.gatedStart(start), c.options()
-	insist(c, startTurn, gated, func(started gatedStarted, err error) {
+	start.Mode, start.Reachable = c.gate()
+	options := c.options()
+	insist(c, proto.DaemonTurnStart, start, func(started proto.TurnStarted, err error) {
 		if c.turn != t {
 			return
 		}
@@ -146,8 +150,8 @@ func (c *chat) isPlain() bool { return c.noSave || !c.can(proto.DaemonTurnStart.
 
 // ask makes a plain chat request, for messages that are not stored and for older
 // daemons.
-func (c *chat) ask(ctx context.Context, t *turn, req gatedChat) {
-	method := proto.Method[gatedChat, proto.Text]{Service: "daemon", Type: proto.DaemonChat.Type, Reply: proto.TypeDone}
+func (c *chat) ask(ctx context.Context, t *turn, req proto.Chat) {
+	method := proto.Method[proto.Chat, proto.Text]{Service: "daemon", Type: proto.DaemonChat.Type, Reply: proto.TypeDone}
 	_, err := rpc.CallEvents(ctx, c.client, method, req, func(typ string, payload []byte) error {
 		select {
 		case c.packets <- packet{turn: t, typ: typ, payload: append([]byte(nil), payload...)}:

@@ -44,7 +44,7 @@ func TestExecRequest(t *testing.T) {
 				}
 				got.SessionID = ""
 			}
-			test.want.Events, test.want.NeedModel = true, true
+			test.want.Events, test.want.NeedModel, test.want.Mode = true, true, proto.ModeDerived
 			if len(got.Env) == 0 || got.Cwd == "" || got.Umask == nil {
 				t.Errorf("sent without the environment: %+v", got)
 			}

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/wire"
 	"zino/pkg/zinotest"
+	"zino/proto"
 	"zino/services/cli/render"
 )
 
@@ -324,5 +326,36 @@ func TestExecInputJSON(t *testing.T) {
 		if status, _, stderr := run(t, s.command(t, strings.Fields(args)...), ""); status != 2 {
 			t.Errorf("%s: status %d, stderr %q", args, status, stderr)
 		}
+	}
+}
+
+// TestModeOfOlderDaemon checks that a mode that restricts something is refused where the
+// daemon would ignore it, and sent where the daemon knows it.
+func TestModeOfOlderDaemon(t *testing.T) {
+	for _, test := range []struct{ request, mode, want string }{
+		{`{"properties":{}}`, "plan", ""},
+		{`{"properties":{}}`, "yolo", "yolo"},
+		{`{"properties":{"mode":{}}}`, "plan", "plan"},
+	} {
+		sent := ""
+		s := newScripted(t, func(c *call) {
+			switch c.typ {
+			case "describe":
+				c.send(`{"type":"description","service":"daemon","proto":1,"methods":[{"type":"turn_start","reply":"turn","kind":"call","doc":"","request":` + test.request + `,"response":{}}]}`)
+			case "turn_start":
+				var req proto.TurnStart
+				if err := wire.DecodeReply([]byte(c.request), &req); err != nil {
+					t.Error(err)
+				}
+				sent = req.Mode
+				c.send(`{"type":"error","message":"enough"}`)
+			default:
+				c.send(`{"type":"error","message":"unexpected"}`)
+			}
+		})
+		_, _, stderr := run(t, s.command(t, "exec", "--mode", test.mode, "-p", "hi"), "")
+		zinotest.Equal(t, "the mode that is sent", sent, test.want)
+		refused := strings.Contains(stderr, "Error [usage]: Not available: this daemon has no approvals (version ")
+		zinotest.Equal(t, "refused: "+stderr, refused, test.want == "")
 	}
 }

@@ -314,7 +314,11 @@ func (d *Daemon) description() string {
 	defer d.mu.Unlock()
 	var methods []proto.MethodDescription
 	for _, typ := range d.order {
-		methods = append(methods, proto.MethodDescription{Type: typ, Reply: "x", Kind: "call", Request: proto.Raw("{}"), Response: proto.Raw("{}")})
+		request := "{}"
+		if typ == proto.DaemonTurnStart.Type {
+			request = `{"properties":{"mode":{}}}`
+		}
+		methods = append(methods, proto.MethodDescription{Type: typ, Reply: "x", Kind: "call", Request: proto.Raw(request), Response: proto.Raw("{}")})
 	}
 	return object("type", "description", "service", "daemon", "proto", proto.Version, "methods", methods)
 }

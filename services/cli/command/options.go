@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +34,7 @@ type Options struct {
 	Sandbox         string
 	Network         bool
 	NetworkSet      bool
-	Mode            string // --mode or $ZINO_MODE; "": derived from the sandbox level
+	Mode            string // --mode or $ZINO_MODE; "": derived by the daemon
 }
 
 // Values of --format.
@@ -66,7 +67,7 @@ func (e *Env) Flags(cmd *cobra.Command) {
 	flags.BoolVar(&e.JSONFlag, "json", false, "the same as --format json")
 	flags.BoolVar(&e.Reasoning, "reasoning", false, "show the model's reasoning on standard error; most models send it with --effort only")
 	flags.StringVar(&e.Sandbox, "sandbox", "", "sandbox `LEVEL` for commands: "+strings.Join(proto.LevelNames(), ", ")+" (default [exc] sandbox)")
-	flags.StringVar(&e.Mode, "mode", "", "approval `MODE`: "+strings.Join(config.Modes, ", ")+" (default $ZINO_MODE, else by the sandbox level); needs a daemon with approvals")
+	flags.StringVar(&e.Mode, "mode", "", "approval `MODE`: "+strings.Join(config.Modes, ", ")+" (default $ZINO_MODE, else [gate] mode, else by the sandbox level)")
 	flags.BoolVar(&e.Network, "network", false, "allow network access in the sandbox; --network=false forbids it (default [exc] network)")
 	flags.BoolVar(&e.Host, "host", false, "use the host's daemon, whose tools cannot see your files")
 }
@@ -187,7 +188,7 @@ func (e *Env) Request() (proto.Chat, error) {
 	root, err := e.RootDir()
 	req := proto.Chat{
 		Root: root, Provider: e.Provider, Model: e.Model, MaxTokens: e.MaxTokens, Effort: e.Effort,
-		Sandbox: proto.Level(e.Sandbox), NeedModel: true, Events: true,
+		Sandbox: proto.Level(e.Sandbox), Mode: cmp.Or(e.Mode, proto.ModeDerived), NeedModel: true, Events: true,
 	}
 	if e.NetworkSet {
 		req.Network = &e.Network

@@ -35,6 +35,7 @@ type follower struct {
 	d       *connect.Daemon
 	turns   render.Turns
 	session string
+	mode    string     // that the daemon has taken
 	turn    string     // empty: the open turn, else the last one
 	next    *int64     // where to go on after a lost connection; nil: at the start of the turn
 	raw     bool       // pass packets on as they are

@@ -3,11 +3,11 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -32,6 +32,8 @@ func Run(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Cha
 func RunInput(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Chat, turns render.Turns, in io.Reader) (session string, err error) {
 	turns.Turn()
 	var done render.Done
+	denied := newDenials(turns)
+	turns = denied
 	f := &follower{d: d, turns: turns, session: req.SessionID, strip: env.JSON(), own: true}
 	if in != nil {
 		f.turns = &lockedTurns{Turns: turns}
@@ -43,7 +45,8 @@ func RunInput(ctx context.Context, env *command.Env, d *connect.Daemon, req prot
 	} else if done, err = f.run(ctx, env, req); isOlder(err) {
 		done, err = chat(ctx, d, req, turns)
 	}
-	return f.session, finish(env, f.session, turns, done, d.ExplainKey(err))
+	err = finish(env, f.session, turns, done, d.ExplainKey(err))
+	return f.session, denied.report(env, cmp.Or(f.mode, env.Mode), err)
 }
 
 // finish renders the end of a turn.
@@ -100,7 +103,7 @@ func (f *follower) run(ctx context.Context, env *command.Env, req proto.Chat) (r
 	if err != nil {
 		return render.Done{}, err
 	}
-	f.session, f.turn = started.SessionID, started.Turn
+	f.session, f.turn, f.mode = started.SessionID, started.Turn, started.Mode
 	if started.Next > 0 { // it is stored
 		f.next = &started.Next
 	}
@@ -156,12 +159,12 @@ func turnStart(req proto.Chat, id string) proto.TurnStart {
 	return proto.TurnStart{
 		Message: req.Message, SessionID: req.SessionID, NeedModel: req.NeedModel, Root: req.Root, SystemPrompt: req.SystemPrompt,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: req.Effort,
-		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall, RequestID: id,
+		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall, Mode: req.Mode, Reachable: req.Reachable, RequestID: id,
 	}
 }
 
-// CheckMode returns an error if an approval mode was chosen that asks: a turn without
-// approvals must not run what the user wants to be asked about.
+// CheckMode returns an error if a mode was chosen that restricts something and the daemon,
+// an older one, would ignore it.
 func CheckMode(ctx context.Context, env *command.Env, d *connect.Daemon) error {
 	if env.Mode == "" || env.Mode == "yolo" {
 		return nil
@@ -170,8 +173,8 @@ func CheckMode(ctx context.Context, env *command.Env, d *connect.Daemon) error {
 	if err != nil {
 		return connect.Explain(err)
 	}
-	if slices.ContainsFunc(description.Methods, func(m proto.MethodDescription) bool { return m.Type == "approve" }) {
-		return render.Usage("Not available: this zino has no approvals (version %s).", rpc.Version)
+	if description.TakesMode() {
+		return nil
 	}
 	version := "unknown"
 	if d.Version != "" || d.Ping(ctx) == nil {
