@@ -151,11 +151,8 @@ func (c *chat) introduceMode() {
 	if !c.hasApprovals() {
 		how = "To have nothing changed: /plan, or Shift-Tab."
 	}
-	switch c.currentMode() {
-	case modeYolo:
+	if c.currentMode() == modeYolo {
 		c.say("Commands run without asking (mode yolo). %s", how)
-	case modeAuto:
-		c.say("Commands run in the sandbox without asking (mode auto). %s", how)
 	}
 }
 
