@@ -484,6 +484,8 @@ var followEvents = []Event{
 	event[TurnEnd](TypeTurnEnded),
 	event[Continued](TypeContinued),
 	event[Retracted](TypeRetracted),
+	event[Approval](TypeApprovalRequested), // when it is made, and behind live for those that wait
+	event[ApprovalClosed](TypeApprovalClosed),
 	event[LogTitle](TypeTitle), // of rename_session, when it is stored; not in a replay
 }
 

@@ -18,6 +18,7 @@ const (
 	CodeBusy        Code = "busy"        // try again later
 	CodeBudget      Code = "budget"      // a spending limit is reached
 	CodeLimit       Code = "limit"       // a provider asks for a long pause; details is its end, in RFC 3339, UTC
+	CodeApproval    Code = "approval"    // a person must allow the call first; details is an ApprovalNeeded in JSON
 	CodeLoop        Code = "loop"        // the model repeated a call too often
 	CodeInternal    Code = "internal"    // the service failed
 )
@@ -81,6 +82,7 @@ var (
 	ErrBusy        = &Error{Code: CodeBusy}
 	ErrBudget      = &Error{Code: CodeBudget}
 	ErrLimit       = &Error{Code: CodeLimit}
+	ErrApproval    = &Error{Code: CodeApproval}
 	ErrLoop        = &Error{Code: CodeLoop}
 	ErrInternal    = &Error{Code: CodeInternal}
 )

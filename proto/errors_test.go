@@ -16,7 +16,7 @@ var sentinels = map[proto.Code]error{
 	proto.CodeUnavailable: proto.ErrUnavailable, proto.CodeTimeout: proto.ErrTimeout, proto.CodeCanceled: proto.ErrCanceled,
 	proto.CodeDenied: proto.ErrDenied, proto.CodeTooLarge: proto.ErrTooLarge, proto.CodeBusy: proto.ErrBusy,
 	proto.CodeBudget: proto.ErrBudget, proto.CodeLimit: proto.ErrLimit, proto.CodeInternal: proto.ErrInternal,
-	proto.CodeLoop: proto.ErrLoop,
+	proto.CodeLoop: proto.ErrLoop, proto.CodeApproval: proto.ErrApproval,
 }
 
 // TestEveryCodeHasASentinel also holds the list above against the source.

@@ -99,6 +99,10 @@ type Call struct {
 	// is a result with the error code "denied". Absent: the mode is yolo, unless [gate]
 	// require_token makes it the error denied.
 	Token string `json:"token,omitzero"`
+	// Grant is the token of an approval, which holds for this call alone. One that does not
+	// fit is a result with the error code "denied". Absent: a call that must be asked is the
+	// error approval if it belongs to a turn, else a result with the error code "denied".
+	Grant string `json:"grant,omitzero"`
 	// Mask is what secrets in results are masked with; absent: shapes and configured
 	// values only, with a salt of exc's own.
 	Mask *Masking `json:"mask,omitzero"`
@@ -169,6 +173,8 @@ type Execute struct {
 	// Token is the token of the turn, as in call; what the mode and the policy deny is
 	// the error denied.
 	Token string `json:"token,omitzero"`
+	// Grant is the token of an approval, as of call.
+	Grant string `json:"grant,omitzero"`
 	// Mask is as in call.
 	Mask *Masking `json:"mask,omitzero"`
 }

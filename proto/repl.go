@@ -107,6 +107,10 @@ type Eval struct {
 	// Token is the token of the turn whose model asks, as of call of exc: its mode, and
 	// the policy, decide. Absent: a person asks.
 	Token string `json:"token,omitzero"`
+	// Key identifies the call for its approval: SESSION/TURN/STEP/CALL.
+	Key string `json:"key,omitzero"`
+	// Grant is the token of an approval, as of call of exc.
+	Grant string `json:"grant,omitzero"`
 }
 
 // Evaluated is the result of code.

@@ -190,6 +190,7 @@ const (
 	PointCalls    = "calls"    // the inference and the last batch must be stored; then this batch starts
 	PointInfer    = "infer"    // the last batch must be stored; then the next inference starts
 	PointEnd      = "end"      // the answer has no calls; without says the run ends
+	PointApproval = "approval" // a call needs an approval: the caller sends a grant or a result
 	PointDelegate = "delegate" // behind calls: the caller carries out this batch and sends its results
 )
 
@@ -206,10 +207,13 @@ type Checkpoint struct {
 	// Step is the inference that the point belongs to: with infer the one that asked
 	// for the calls before.
 	Step int `json:"step"`
-	// Point is "calls", "infer", "end" or "delegate".
+	// Point is "calls", "infer", "end", "delegate" or "approval".
 	Point string `json:"point"`
-	// Batch are the ids of the calls that start next, with calls and delegate.
+	// Batch are the ids of the calls that start next, with calls and delegate; with
+	// approval the id of the one call that needs it.
 	Batch []string `json:"batch,omitzero"`
+	// Needed is what the service that carries the call out says about it, with approval.
+	Needed *ApprovalNeeded `json:"needed,omitzero"`
 }
 
 // Proceed ends the wait at a checkpoint.
@@ -226,8 +230,10 @@ type Proceed struct {
 	Batch []string `json:"batch,omitzero"`
 	// Says are the user's messages for the next inference.
 	Says []Say `json:"says,omitzero"`
-	// Results are the results of the calls of a delegate, by the call's id: the
-	// envelopes that the model reads.
+	// Grants are tokens for calls that are allowed, by the call's id, with approval.
+	Grants map[string]string `json:"grants,omitzero"`
+	// Results are the results of the calls of a delegate, or of denied calls with
+	// approval, by the call's id: the envelopes that the model reads.
 	Results map[string]Raw `json:"results,omitzero"`
 	// Usage is what the sub-agents of a delegate have used, by the call's id. It counts
 	// for the turn.
