@@ -41,8 +41,8 @@ type Call struct {
 
 	Root string // without symbolic links
 	Home string // of the requester, without symbolic links: what ~ stands for
-	UID  uint32 // of the requester
-	User string // the requester's name
+	UID  int    // of the requester, -1: unknown
+	User string // the requester's name, empty: unknown
 
 	Sandbox     proto.Level
 	Mode        Mode
@@ -195,12 +195,13 @@ func (r *Rule) match(c *Call, p *part, at location) bool {
 		len(r.Sandboxes) > 0 && !slices.Contains(r.Sandboxes, level{text(c.Sandbox)}) {
 		return false
 	}
-	if len(r.Users) > 0 && !slices.ContainsFunc(r.Users, func(u requester) bool {
-		return u.text == text(strconv.FormatUint(uint64(c.UID), 10)) || u.text == text(c.User)
+	strict := r.Action != Allow
+	unknown := strict && c.UID < 0 // may be any user
+	if len(r.Users) > 0 && !unknown && !slices.ContainsFunc(r.Users, func(u requester) bool {
+		return u.text == text(strconv.Itoa(c.UID)) || u.text == text(c.User)
 	}) {
 		return false
 	}
-	strict := r.Action != Allow
 	if len(r.Commands) > 0 {
 		if len(p.words) == 0 || !slices.ContainsFunc(r.Commands, func(pattern commandPattern) bool { return pattern.matchCommand(p, strict) }) {
 			return false

@@ -28,7 +28,7 @@ type Exact struct {
 	Network bool
 	Session string
 	Turn    string
-	UID     uint32   // of the requester
+	UID     int      // of the requester, -1: unknown
 	Files   []string // see Files
 }
 
@@ -45,7 +45,7 @@ func (e *Exact) Digest() (string, error) {
 		network = "1"
 	}
 	fields := append([]string{
-		e.Tool, input, e.Root, e.Dir, string(e.Sandbox), network, e.Session, e.Turn, strconv.FormatUint(uint64(e.UID), 10),
+		e.Tool, input, e.Root, e.Dir, string(e.Sandbox), network, e.Session, e.Turn, strconv.Itoa(e.UID),
 	}, e.Files...)
 	h := sha256.New()
 	io.WriteString(h, "zino-call-1\n") // a hash returns no error

@@ -185,12 +185,17 @@ func TestUser(t *testing.T) {
 	p.host.path, p.builtin = "", f
 	for _, tt := range []struct {
 		user string
-		uid  uint32
+		uid  int
 		want Action
-	}{{"ann", 5, Deny}, {"bob", 1001, Deny}, {"bob", 5, Allow}, {"", 5, Allow}} {
+	}{{"ann", 5, Deny}, {"bob", 1001, Deny}, {"bob", 5, Allow}, {"", 5, Allow}, {"", -1, Deny}} {
 		if d := p.Decide(&Call{Tool: "bash", Command: "ls", Mode: Yolo, User: tt.user, UID: tt.uid}); d.Action != tt.want {
 			t.Errorf("%s %d: %v", tt.user, tt.uid, d.Action)
 		}
+	}
+	p = newPolicy(t, "", "")
+	p.host.path, p.builtin = "", parse("f", []byte(rule("allow", `user = ["root", "0"]`)), true)
+	if d := p.Decide(&Call{Tool: "bash", Command: "ls", Mode: Asks, UID: -1}); d.Action != Ask {
+		t.Errorf("an unknown user by a rule for root: %v", d.Action)
 	}
 }
 

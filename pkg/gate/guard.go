@@ -110,7 +110,7 @@ func misfit(field string) error {
 
 // Permit returns why a call of a turn is not carried out, for the model; "" if it is.
 func (g *Guard) Permit(t Turn, c Call) (refusal string) {
-	c.Mode, c.UID = t.Mode, uint32(max(t.By, 0))
+	c.Mode, c.UID = t.Mode, t.By
 	who := g.person(t.By)
 	c.User, c.Home = who.name, who.home
 	d := g.policy.Decide(&c)

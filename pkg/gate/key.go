@@ -147,6 +147,8 @@ func (v *Verifier) addUsers() {
 	}
 }
 
+var errSignature = errors.New("the signature is not the daemon's")
+
 // check checks a signature.
 func (v *Verifier) check(message, signature []byte) (err error) {
 	for _, path := range v.paths {
@@ -156,7 +158,7 @@ func (v *Verifier) check(message, signature []byte) (err error) {
 		}
 		switch {
 		case readErr == nil:
-			err = errors.New("the signature is not the daemon's")
+			err = errSignature
 		case err == nil:
 			err = readErr
 		}

@@ -43,7 +43,12 @@ type Turn struct {
 // Sign returns the token of a turn, valid for Life from now on.
 func (s *Signer) Sign(t Turn, now time.Time) (string, error) {
 	t.V, t.Expires = 1, now.Add(Life).UTC().Truncate(time.Second)
-	payload, err := json.Marshal(t)
+	return s.sign(t)
+}
+
+// sign returns the token with a payload.
+func (s *Signer) sign(content any) (string, error) {
+	payload, err := json.Marshal(content)
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +66,7 @@ func (v *Verifier) Verify(token string, now time.Time) (Turn, error) {
 	if err := v.check(append([]byte(signed), payload...), signature); err != nil {
 		return Turn{}, err
 	}
-	t, err := decode(payload)
+	t, err := decodeTurn(payload)
 	if err == nil && !now.Before(t.Expires) {
 		err = fmt.Errorf("it expired at %s", t.Expires.Format(time.RFC3339))
 	}
@@ -87,18 +92,25 @@ func split(token string) (payload, signature []byte, err error) {
 	return payload, signature, nil
 }
 
-// decode reads a payload. A key that Turn lacks is an error: tokens of all kinds are
-// signed with one key.
-func decode(payload []byte) (t Turn, err error) {
+func decodeTurn(payload []byte) (t Turn, err error) {
+	if err = decode(payload, &t); err == nil && (t.V != 1 || !t.Mode.valid()) {
+		err = errForm
+	}
+	return t, err
+}
+
+// decode reads a payload. A key that the kind of token lacks is an error: tokens of all
+// kinds are signed with one key.
+func decode(payload []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&t); err != nil {
-		return Turn{}, errForm
+	if err := d.Decode(to); err != nil {
+		return errForm
 	}
-	if _, err := d.Token(); err != io.EOF || t.V != 1 || !t.Mode.valid() {
-		return Turn{}, errForm
+	if _, err := d.Token(); err != io.EOF {
+		return errForm
 	}
-	return t, nil
+	return nil
 }
 
 func (m Mode) valid() bool { return slices.Contains(Modes, m) }

@@ -193,7 +193,7 @@ func FuzzToken(f *testing.F) {
 	f.Add(encoding.EncodeToString([]byte(`{"v":1,"mode":"yolo"}{}`)) + "." + strings.Repeat("A", 86))
 	f.Fuzz(func(t *testing.T, text string) {
 		if payload, _, err := split(text); err == nil {
-			if turn, err := decode(payload); err == nil && (turn.V != 1 || !turn.Mode.valid()) {
+			if turn, err := decodeTurn(payload); err == nil && (turn.V != 1 || !turn.Mode.valid()) {
 				t.Errorf("parsed %q as %+v", text, turn)
 			}
 		}

@@ -330,7 +330,7 @@ func callOf(env *command.Env, cfg *config.Config, tool, arg string) (*gate.Call,
 		return nil, render.Usage("ZINO_MODE %q is not one of %s", mode, strings.Join(config.Modes, ", "))
 	}
 	c := &gate.Call{
-		Tool: tool, Root: root, UID: uint32(os.Getuid()), Sandbox: level, Mode: gate.Mode(mode),
+		Tool: tool, Root: root, UID: os.Getuid(), Sandbox: level, Mode: gate.Mode(mode),
 		FromSandbox: cfg.Repl.FromSandbox, Trusted: true,
 	}
 	if home, err := os.UserHomeDir(); err == nil {
