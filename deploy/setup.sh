@@ -2,12 +2,11 @@
 # Users, directories and units of a host's installation. The package's scripts
 # start with this file; deploy/install and deploy/uninstall source it. For sh.
 
-# Callers before the services they call, so that turns can end.
 services="daemon repl agr ctx sys mem rtr exc"
 
 # begin install|upgrade creates users and directories and opens the sockets,
-# unless they were stopped before an upgrade. Running services are restarted one
-# by one; their sockets stay open and callers wait.
+# unless they were stopped before an upgrade. Running services are restarted; their
+# sockets stay open and callers wait.
 begin() {
 	systemd-sysusers zino.conf
 	systemd-tmpfiles --create zino.conf
@@ -18,9 +17,7 @@ begin() {
 	elif systemctl is-active --quiet zino.target; then
 		systemctl start zino.target # new sockets
 	fi
-	for name in $services; do
-		systemctl try-restart "zino-$name.service"
-	done
+	systemctl try-restart zino-turns.target # the daemon stops first and starts last
 }
 
 # end stops the units, the daemon first, so that turns can end.
