@@ -221,7 +221,7 @@ func TestChatScrollback(t *testing.T) {
 		fakellm.Turn{Match: "more", Size: 64, Text: lines(1101, 11100)},
 		fakellm.Turn{Times: fakellm.Forever, Text: "done"})
 	s := newChatOf(t, p.URL)
-	title := "· one hundred"
+	const title = "YOLO · " // the status line has no room for the session's title
 	s.Enter("one hundred")
 	answered(s, "<100>")
 	s.Enter("a thousand")
