@@ -51,6 +51,10 @@ var (
 	servicePrefixes = []string{"ZINO_", "LISTEN_", "WATCHDOG_", "MEMORY_PRESSURE_"}
 )
 
+// InJob is set in the environment of executed code. Commands of zino that are for people
+// refuse to run there: this prevents accidents, no attack.
+const InJob = "ZINO_JOB"
+
 // ForCode returns the entries of env that executed code may see: no secrets and
 // no variables of the service, except those named by pass. The result is
 // never nil.

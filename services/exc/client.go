@@ -28,7 +28,8 @@ type client struct {
 // clientOf is the environment in a request. Without one the tools run with that of
 // this process.
 func (s *Service) clientOf(env map[string]string, root, cwd string, umask *int) (client, error) {
-	c := client{env: environ.ForCode(os.Environ(), s.passEnv), root: cmp.Or(root, cwd), umask: umask}
+	own := environ.ForCode(os.Environ(), s.passEnv)
+	c := client{env: append(own, environ.InJob+"=1"), root: cmp.Or(root, cwd), umask: umask}
 	if umask != nil && (*umask < 0 || *umask > 0o777) {
 		return c, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("invalid umask %d: use 0 to 511 (0777)", *umask)}
 	}
@@ -39,12 +40,12 @@ func (s *Service) clientOf(env map[string]string, root, cwd string, umask *int) 
 	if err != nil {
 		return c, &proto.Error{Code: proto.CodeInvalid, Message: "env: " + err.Error()}
 	}
-	own := slices.DeleteFunc(c.env, func(entry string) bool { // pass_env may name variables that clients don't send
+	own = slices.DeleteFunc(own, func(entry string) bool { // pass_env may name variables that clients don't send
 		name, _, _ := strings.Cut(entry, "=")
 		_, sent := env[name]
 		return sent || !slices.Contains(s.passEnv, name)
 	})
-	c.env = append(own, environ.ForCode(list, s.passEnv)...)
+	c.env = append(append(own, environ.ForCode(list, s.passEnv)...), environ.InJob+"=1")
 	return c, nil
 }
 

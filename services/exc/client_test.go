@@ -28,9 +28,9 @@ func TestClientEnvironment(t *testing.T) {
 	s := newService(t, func(cfg *config.Exc) { cfg.PassEnv = []string{"PASSED_TOKEN"} }, nil)
 	c := s.dial(t)
 	bin, work := withTool(t), zinotest.Dir(t)
-	env := map[string]string{"FOO": "bar", "MY_TOKEN": "secret", "ZINO_CONFIG": "x", "PATH": bin + ":" + os.Getenv("PATH"), "PWD": "/nowhere", "ODD": "a=b\nc"}
-	code := `echo "$FOO-$OWN-$MY_TOKEN-$ZINO_CONFIG-$PASSED_TOKEN-$ODD"; pwd; echo $PWD; zt 1; umask; umask 0; : >made`
-	want := "bar----passed-a=b\nc\n" + work + "\n" + work + "\ntool 1\n0027\n"
+	env := map[string]string{"FOO": "bar", "MY_TOKEN": "secret", "ZINO_CONFIG": "x", "ZINO_JOB": "", "PATH": bin + ":" + os.Getenv("PATH"), "PWD": "/nowhere", "ODD": "a=b\nc"}
+	code := `echo "$FOO-$OWN-$MY_TOKEN-$ZINO_CONFIG-$ZINO_JOB-$PASSED_TOKEN-$ODD"; pwd; echo $PWD; zt 1; umask; umask 0; : >made`
+	want := "bar----1-passed-a=b\nc\n" + work + "\n" + work + "\ntool 1\n0027\n"
 	r, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Env: env, Cwd: work, Umask: new(0o27)})
 	if err != nil || plain(t, r) != (proto.Result{Stdout: want}) {
 		t.Errorf("execute: %+v, %v\nwant %q", r, err, want)
