@@ -1,47 +1,24 @@
 package chat
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
-	"zino/pkg/wire"
+	"zino/pkg/approval"
+	"zino/proto"
 	"zino/services/chat/screen"
 )
 
 // line describes the call of a request on one line.
-func (a *approval) line() string {
-	return strings.TrimSpace(safe(a.Call.Tool) + " " + argumentOf(a.Call.Tool, a.Call.Input))
-}
+func (a *asked) line() string { return askedLine(&a.Call) }
 
-// verb says what the tool wants to do.
-func (a *approval) verb() string {
-	does := map[string]string{"read": "read", "write": "write", "edit": "change"}[a.Call.Tool]
-	return safe(a.Call.Tool) + " wants to " + cmp.Or(does, "run")
+func askedLine(call *proto.AskedCall) string {
+	return strings.TrimSpace(safe(call.Tool) + " " + argumentOf(call.Tool, call.Input))
 }
 
 // approvalHead returns what is asked, why, and where the call would run.
-func (c *chat) approvalHead(a *approval) string {
-	head := a.verb()
-	level := safe(a.Call.Sandbox)
-	if a.Kind == "escalation" {
-		head += " again"
-		if c.sandbox != "" && level != "" && c.sandbox != level {
-			level = safe(c.sandbox) + " → " + level
-		}
-	}
-	if len(a.Reasons) > 0 {
-		head += " (" + safe(strings.Join(a.Reasons, "; ")) + ")"
-	}
-	if level != "" {
-		head += ", sandbox " + level
-	}
-	if a.Call.Network && a.Call.Sandbox != "off" {
-		head += ", network"
-	}
-	if dir := a.Call.Cwd; dir != "" && dir != c.root {
-		head += ", in " + safe(home(dir))
-	}
+func (c *chat) approvalHead(a *asked) string {
+	head := safe(approval.Head(&a.Approval, c.root, home))
 	if n := len(c.approvals.list); n > 1 {
 		head += fmt.Sprintf(", 1 of %d", n)
 	}
@@ -49,29 +26,10 @@ func (c *chat) approvalHead(a *approval) string {
 }
 
 // body returns the lines of the call itself, whole.
-func (a *approval) body() (lines []string) {
-	argument := a.argument()
-	switch {
-	case argument != "":
-		lines = wholeLines(argument)
-	case len(a.Preview.Commands) > 0:
-		lines = wholeLines(strings.Join(a.Preview.Commands, "\n"))
-	default:
-		for key, value := range wire.Members(a.Call.Input) {
-			lines = append(lines, wholeLines(string(key)+": "+unquoted(value))...)
-		}
-	}
-	if a.Kind == "escalation" {
-		if reason := a.member("escalate"); reason != "" {
-			lines = append(lines, wholeLines("Reason: "+reason)...)
-		}
-		lines = append(lines, "The whole command runs again.")
-	}
-	return lines
-}
+func (a *asked) body() []string { return wholeLines(approval.Body(&a.Approval)) }
 
 // approvalDiff returns the rows of the preview of a change.
-func (c *chat) approvalDiff(a *approval) []string {
+func (c *chat) approvalDiff(a *asked) []string {
 	rows, _, _ := c.diffRows(a.Preview.Diff)
 	if len(rows) == 0 && a.Preview.Diff != "" { // not a diff
 		return wholeLines(a.Preview.Diff)
@@ -87,44 +45,15 @@ func wholeLines(s string) (lines []string) {
 	return lines
 }
 
-// argument returns what the tool runs or changes, whole; "": the tool has no such argument.
-func (a *approval) argument() string {
-	switch a.Call.Tool {
-	case "bash":
-		return a.member("command")
-	case "read", "write", "edit":
-		return a.member("path")
-	}
-	return ""
-}
-
-// member returns an argument of the call; "": it is absent.
-func (a *approval) member(name string) string {
-	for key, value := range wire.Members(a.Call.Input) {
-		if string(key) == name {
-			return unquoted(value)
-		}
-	}
-	return ""
-}
-
-// unquoted returns the text of a JSON string, and other JSON as it is.
-func unquoted(raw []byte) string {
-	if s, ok := wire.Unquote(nil, raw); ok {
-		return string(s)
-	}
-	return string(raw)
-}
-
 // choices returns the answers that a request can be given.
-func (a *approval) choices() []string {
+func (a *asked) choices() []string {
 	list := []string{"1 once"}
-	if a.grants(grantSession) {
+	if approval.Grants(&a.Approval, proto.AnswerSession) {
 		list = append(list, "2 this session")
 	}
-	if a.grants(grantAlways) {
+	if approval.Grants(&a.Approval, proto.AnswerAlways) {
 		always := "3 always"
-		if pattern := a.pattern(); pattern != "" {
+		if pattern := approval.Pattern(&a.Call); pattern != "" {
 			always += ` "` + safe(pattern) + `"`
 		}
 		list = append(list, always)
@@ -171,7 +100,7 @@ func (c *chat) approvalRows(width, height int) (rows []string, row, column int) 
 
 // approvalBody returns at most room rows of the call. Of what is run nothing is cut off at
 // the right; rows that are not seen are counted.
-func (c *chat) approvalBody(a *approval, width, room int) (rows []string) {
+func (c *chat) approvalBody(a *asked, width, room int) (rows []string) {
 	for _, line := range a.body() {
 		for _, part := range c.chop(c.widths.ExpandTabs(line, 0), width-5) {
 			rows = append(rows, "    "+part)
@@ -224,7 +153,7 @@ func (c *chat) printApproval() {
 }
 
 // pageApproval shows a request whole in the pager.
-func (c *chat) pageApproval(a approval) {
+func (c *chat) pageApproval(a asked) {
 	lines := append(a.body(), c.approvalDiff(&a)...)
 	c.page(c.approvalHead(&a) + "\n\n" + strings.Join(lines, "\n") + "\n")
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"zino/pkg/approval"
 	"zino/proto"
 	"zino/services/chat/input"
 )
@@ -61,7 +62,7 @@ func newModeState(start *proto.ChatStart) modeState {
 }
 
 // hasApprovals reports whether the daemon can ask a person about a call.
-func (c *chat) hasApprovals() bool { return c.can(approve.Type) }
+func (c *chat) hasApprovals() bool { return c.can(proto.DaemonApprove.Type) }
 
 // needModes reports whether turns have modes, for a command or key. Without them it says so.
 func (c *chat) needModes() bool {
@@ -282,7 +283,7 @@ func (c *chat) showApprovals(string) {
 		c.unavailable("approvals")
 		return
 	}
-	call(c, listApprovals, approvalQuery{State: "pending"}, func(list approvalList, err error) {
+	call(c, proto.DaemonApprovals, proto.ListApprovals{}, func(list proto.ApprovalList, err error) {
 		if err != nil {
 			c.fail(errorOf(err))
 			return
@@ -292,7 +293,7 @@ func (c *chat) showApprovals(string) {
 			lines = nil
 		}
 		for _, a := range list.Approvals {
-			line := "  " + safe(a.ID) + "  " + a.line()
+			line := "  " + safe(a.ID) + "  " + askedLine(&a.Call)
 			if len(a.Reasons) > 0 {
 				line += "  (" + safe(strings.Join(a.Reasons, "; ")) + ")"
 			}
@@ -301,7 +302,32 @@ func (c *chat) showApprovals(string) {
 			}
 			lines = append(lines, c.wrap(line)...)
 		}
-		lines = append(lines, "Grants: zino approvals grants lists them, zino approvals revoke ID removes one.")
+		c.print(kindLine, lines...)
+		c.showGrants()
+	})
+}
+
+// showGrants prints what is allowed for a session or for always.
+func (c *chat) showGrants() {
+	if !c.can(proto.DaemonGrants.Type) {
+		return
+	}
+	call(c, proto.DaemonGrants, proto.ListGrants{}, func(list proto.GrantList, err error) {
+		if err != nil {
+			c.fail(errorOf(err))
+			return
+		}
+		lines := []string{"Nothing is allowed for a session or for always."}
+		if len(list.Grants) > 0 {
+			lines = []string{"Allowed without asking (zino approvals revoke ID takes it back):"}
+		}
+		for _, g := range list.Grants {
+			line := safe("  " + g.ID + "  " + approval.Granted(&g, home))
+			if g.Scope == proto.AnswerSession && g.Session != c.session {
+				line += "  session " + safe(shortID(g.Session))
+			}
+			lines = append(lines, c.wrap(line)...)
+		}
 		c.print(kindLine, lines...)
 	})
 }

@@ -69,10 +69,10 @@ func (c *chat) packet(p packet) {
 		decode(p, func(s proto.TurnState) { c.state(t, s) })
 	case proto.TypeContinued:
 		decode(p, func(m proto.Continued) { c.continued(t, m) })
-	case "approval_requested":
-		c.requestedApproval(p.payload)
-	case "approval_closed":
-		c.closedApproval(p.payload)
+	case proto.TypeApprovalRequested:
+		decode(p, c.requestedApproval)
+	case proto.TypeApprovalClosed:
+		decode(p, c.closedApproval)
 	case proto.TypeTurnEnded:
 		decode(p, func(e proto.TurnEnd) {
 			if e.Turn == "" || e.Turn == t.id {

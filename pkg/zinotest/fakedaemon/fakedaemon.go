@@ -103,6 +103,8 @@ func New(t testing.TB) *Daemon {
 		}
 		return object("type", "approval", "id", r.String("id"), "digest", r.String("digest"), "state", state)
 	})
+	d.add("grants", func(Request) string { return `{"type":"grant_list","grants":[]}` })
+	d.add("revoke_grant", func(Request) string { return `{"type":"grant_list","grants":[]}` })
 	l := zinotest.Listen(t, "")
 	d.Socket = l.Addr().String()
 	var all sync.WaitGroup
