@@ -43,7 +43,7 @@ var entrances = map[string]entrance{
 	"github.com/alecthomas/chroma":         {product: []string{"zino/services/chat/markdown"}}, // tokens of code
 	"golang.org/x/time":                    {product: []string{"zino/services/rtr/..."}},
 	"golang.org/x/sys": {
-		product: []string{"zino/pkg/durable", "zino/pkg/gate", "zino/pkg/rpc", "zino/services/exc/...", "zino/services/repl/tail", "zino/services/chat/input", "zino/services/chat"},
+		product: []string{"zino/pkg/durable", "zino/pkg/gate", "zino/pkg/rpc", "zino/services/exc/...", "zino/services/repl/tail", "zino/services/chat/input", "zino/services/chat", "zino/services/cli/term"},
 		tests:   []string{"zino/pkg/service", "zino/services/cli/...", "zino/services/constellation/bench"},
 	},
 	"github.com/landlock-lsm/go-landlock": {product: []string{"zino/services/exc/..."}},

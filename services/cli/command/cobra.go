@@ -3,12 +3,14 @@ package command
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"zino/pkg/config"
+	"zino/pkg/environ"
 	"zino/proto"
 	"zino/services/cli/render"
 )
@@ -103,6 +105,8 @@ func CheckSession(id string) error {
 
 // habits maps commands of other tools to those of zino.
 var habits = map[string]string{
+	"zino allow":           "use zino approve",
+	"zino approval":        "use zino approvals",
 	"zino ask":             "use zino exec",
 	"zino cost":            "use zino usage",
 	"zino diagnose":        "use zino doctor",
@@ -112,6 +116,7 @@ var habits = map[string]string{
 	"zino kill":            "use zino stop",
 	"zino key":             "use zino auth",
 	"zino keys":            "use zino auth",
+	"zino grants":          "use zino approvals grants",
 	"zino logout":          "use zino auth logout",
 	"zino ls":              "use zino sessions list",
 	"zino quit":            "a chat ends with :q or Ctrl-D",
@@ -120,6 +125,7 @@ var habits = map[string]string{
 	"zino settings":        "use zino config",
 	"zino start":           "use zino up",
 	"zino tell":            "use zino say",
+	"zino approvals list":  "use zino approvals",
 	"zino auth add":        "use zino auth set",
 	"zino auth delete":     "use zino auth logout",
 	"zino auth remove":     "use zino auth logout",
@@ -170,4 +176,14 @@ func subcommands(parent *cobra.Command) (names []string) {
 		}
 	}
 	return names
+}
+
+// CheckPerson returns an error in the environment of a command that a model runs: what a
+// model may do is for people to say. It prevents accidents only, as such a command can
+// change its environment.
+func CheckPerson(cmd *cobra.Command) error {
+	if os.Getenv(environ.InJob) == "" {
+		return nil
+	}
+	return fmt.Errorf("%s is for people, and this is a command of a model (%s is set): run it in a terminal of your own", cmd.CommandPath(), environ.InJob)
 }

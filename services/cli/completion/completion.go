@@ -9,8 +9,8 @@ import (
 	"zino/services/cli/command"
 )
 
-const long = `Print a script that completes commands, flags, ids of sessions and names of
-providers with the Tab key. Ids are those that a running daemon has; none is
+const long = `Print a script that completes commands, flags, names of providers, and ids of sessions,
+jobs and approvals with the Tab key. Ids are those that a running daemon has; none is
 started for that.`
 
 var shells = []struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"zino/pkg/approval"
 	"zino/pkg/config"
 	"zino/pkg/keys"
 	"zino/pkg/rpc"
@@ -37,7 +38,7 @@ func Complete(env *command.Env, root *cobra.Command, by []string) {
 		"sandbox": fixed(proto.LevelNames()), "provider": fixed(append([]string{"auto", "offline"}, config.Providers...)),
 		"format": fixed([]string{command.FormatText, command.FormatJSON}), "input": fixed([]string{command.FormatText, command.FormatJSON}), "by": fixed(by), "effort": fixed(config.Efforts), "mode": fixed(config.Modes), "role": fixed(sessions.RecallRoles),
 	}
-	for _, name := range []string{"goal", "prompt", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit", "from", "k", "min-score"} {
+	for _, name := range []string{"goal", "prompt", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit", "from", "k", "min-score", "pattern", "note"} {
 		flags[name] = cobra.NoFileCompletions
 	}
 	visit(root, func(cmd *cobra.Command) {
@@ -49,7 +50,7 @@ func Complete(env *command.Env, root *cobra.Command, by []string) {
 			if flag.Name == "format" && cmd.Name() == "export" {
 				fn = fixed(sessions.ExportFormats)
 			}
-			if fn == nil {
+			if fn == nil || flag.Value.Type() == "bool" {
 				return
 			}
 			if err := cmd.RegisterFlagCompletionFunc(flag.Name, fn); err != nil {
@@ -81,6 +82,10 @@ func (c *completer) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 		return c.jobs
 	case "attach", "say", "stop":
 		return first(c.openTurns)
+	case "approve", "deny", "approvals show":
+		return first(c.approvals(cmd.Name() == "show"))
+	case "approvals revoke":
+		return first(c.grants)
 	case "sessions rm":
 		return c.sessions
 	case "describe":
@@ -300,6 +305,43 @@ func (c *completer) jobs(cmd *cobra.Command, given []string, word string) (ids [
 		for _, j := range list.Jobs {
 			if strings.HasPrefix(j.ID, word) && !slices.Contains(given, j.ID) {
 				ids = append(ids, cobra.CompletionWithDesc(j.ID, render.Cut(render.Line(j.Command), width)))
+			}
+		}
+		return err
+	})
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+// approvals completes the id of a request that is pending, or, with all, of any, with its
+// call as description.
+func (c *completer) approvals(all bool) cobra.CompletionFunc {
+	const width = 40 // cells of the call
+	return func(cmd *cobra.Command, _ []string, word string) (ids []string, _ cobra.ShellCompDirective) {
+		req := proto.ListApprovals{}
+		if all {
+			req.State = "all"
+		}
+		c.ask(cmd.Context(), func(ctx context.Context, d *connect.Daemon) error {
+			list, err := rpc.Call(ctx, d.Client, proto.DaemonApprovals, req)
+			for _, a := range list.Approvals {
+				if strings.HasPrefix(a.ID, word) {
+					ids = append(ids, cobra.CompletionWithDesc(a.ID, render.Cut(render.ApprovalLine(&a.Call), width)))
+				}
+			}
+			return err
+		})
+		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// grants completes the id of a grant, with what it allows as description.
+func (c *completer) grants(cmd *cobra.Command, _ []string, word string) (ids []string, _ cobra.ShellCompDirective) {
+	const width = 60 // cells of what it allows
+	c.ask(cmd.Context(), func(ctx context.Context, d *connect.Daemon) error {
+		list, err := rpc.Call(ctx, d.Client, proto.DaemonGrants, proto.ListGrants{})
+		for _, g := range list.Grants {
+			if strings.HasPrefix(g.ID, word) {
+				ids = append(ids, cobra.CompletionWithDesc(g.ID, render.Cut(render.Line(approval.Granted(&g, render.Home)), width)))
 			}
 		}
 		return err

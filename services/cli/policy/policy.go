@@ -212,7 +212,7 @@ egress. Without it the rule is for all calls of the tool.`,
 					return command.Mistake(cmd, "the pattern is empty: leave it out for all calls of %s", args[1])
 				}
 			}
-			return change(env, func(f *gate.File) ([]byte, string, error) {
+			return change(cmd, env, func(f *gate.File) ([]byte, string, error) {
 				data, err := f.Add(action, args[1], pattern)
 				return data, fmt.Sprintf("Rule %d was added to %s.", len(f.Rules)+1, f.Path), err
 			})
@@ -233,7 +233,7 @@ func newRm(env *command.Env) *cobra.Command {
 			if err != nil {
 				return command.Mistake(cmd, "%q is not the number of a rule: zino policy show lists them", args[0])
 			}
-			return change(env, func(f *gate.File) ([]byte, string, error) {
+			return change(cmd, env, func(f *gate.File) ([]byte, string, error) {
 				data, err := f.Remove(n)
 				if err != nil {
 					return nil, "", err
@@ -246,7 +246,10 @@ func newRm(env *command.Env) *cobra.Command {
 }
 
 // change replaces the user's policy, and prints what was done.
-func change(env *command.Env, edit func(*gate.File) ([]byte, string, error)) error {
+func change(cmd *cobra.Command, env *command.Env, edit func(*gate.File) ([]byte, string, error)) error {
+	if err := command.CheckPerson(cmd); err != nil {
+		return err
+	}
 	p, _, err := load(env)
 	if err != nil {
 		return err

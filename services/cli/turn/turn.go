@@ -176,6 +176,11 @@ func CheckMode(ctx context.Context, env *command.Env, d *connect.Daemon) error {
 	if description.TakesMode() {
 		return nil
 	}
+	return NoApprovals(ctx, d)
+}
+
+// NoApprovals is the error of a request that an older daemon does not know.
+func NoApprovals(ctx context.Context, d *connect.Daemon) error {
 	version := "unknown"
 	if d.Version != "" || d.Ping(ctx) == nil {
 		version = d.Version

@@ -37,13 +37,13 @@ func Named(ctx context.Context, cmd *cobra.Command, d *connect.Daemon, words []s
 	case err != nil && !errors.Is(err, proto.ErrNotFound) && !(isWord && errors.Is(err, proto.ErrInvalid)):
 		return found, err
 	case more:
-		return found, render.Usage("No session %q. To send this as a message: zino -- %s", words[0], shellWords(cmd.Name(), words))
+		return found, render.Usage("No session %q. To send this as a message: zino -- %s", words[0], ShellWords(cmd.Name(), words))
 	}
 	return found, sessionError(proto.CodeNotFound, "No session %q.", words[0])
 }
 
-// shellWords formats a command line for a shell.
-func shellWords(name string, words []string) string {
+// ShellWords formats a command line for a shell.
+func ShellWords(name string, words []string) string {
 	line := []string{name}
 	for _, word := range words {
 		line = append(line, render.ShellWord(word))
