@@ -3,9 +3,10 @@
 usage: attack.py SOCKET LEVEL ROOT VICTIM
 
 ROOT is the working directory, "" for none, VICTIM the pid of a process that the
-code must not reach. Prints a line NAME<TAB>RESULT per attack: stopped, GOT IT, or
-why the level is not available. An attack prints its success itself, or a check
-from outside sees it. $ATTACKS is a pattern that selects attacks by name.
+code must not reach. $TOKEN is a token of the daemon, for an executor that demands one.
+Prints a line NAME<TAB>RESULT per attack: stopped, GOT IT, or why the level is not
+available. An attack prints its success itself, or a check from outside sees it.
+$ATTACKS is a pattern that selects attacks by name.
 """
 import glob
 import json
@@ -18,6 +19,7 @@ import sys
 import zino
 
 SOCKET, LEVEL, ROOT, VICTIM = sys.argv[1:]
+TOKEN = os.environ.get("TOKEN")
 HOME = "/home/alice"
 ALICE = pwd.getpwnam("alice").pw_uid
 SIGN = "/usr/share/attacked"  # only root can create it
@@ -214,6 +216,8 @@ def attempt(executor, code, look):
     request = {"type": "execute", "executor": executor, "code": code, "sandbox": LEVEL}
     if ROOT:
         request["root"] = ROOT
+    if TOKEN:
+        request["token"] = TOKEN
     if LEVEL != "off":
         request["network"] = False
     try:
