@@ -113,6 +113,9 @@ type Approval struct {
 	SessionID string `json:"session_id"`
 	// Turn is its turn.
 	Turn string `json:"turn"`
+	// Parent is the call that started the session as a sub-agent; absent: none did. Its
+	// followers get the packets of the request, too.
+	Parent *LogParent `json:"parent,omitzero"`
 	// Step is the inference that asked for it.
 	Step int `json:"step"`
 	// CallID is the call's identifier in that step.

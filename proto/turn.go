@@ -280,11 +280,13 @@ type OpenCall struct {
 	Since string `json:"since,omitzero"`
 }
 
-// Prefixes of the ids of turns, says and jobs.
+// Prefixes of the ids of turns, says, jobs, approvals and grants.
 const (
-	turnPrefix = "t-"
-	sayPrefix  = "s-"
-	jobPrefix  = "j-"
+	turnPrefix     = "t-"
+	sayPrefix      = "s-"
+	jobPrefix      = "j-"
+	approvalPrefix = "ap-"
+	grantPrefix    = "g-"
 )
 
 // NewTurnID returns a random id of a turn: t- and 12 characters of lower-case base32.
@@ -295,5 +297,11 @@ func NewSayID() string { return randomID(sayPrefix, 8) }
 
 // NewJobID returns a random id of a job: j- and 8 characters.
 func NewJobID() string { return randomID(jobPrefix, 8) }
+
+// NewApprovalID returns a random id of an approval: ap- and 8 characters.
+func NewApprovalID() string { return randomID(approvalPrefix, 8) }
+
+// NewGrantID returns a random id of a grant: g- and 8 characters.
+func NewGrantID() string { return randomID(grantPrefix, 8) }
 
 func randomID(prefix string, n int) string { return prefix + strings.ToLower(rand.Text()[:n]) }

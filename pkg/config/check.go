@@ -96,6 +96,10 @@ func (c *Config) keyRules() []rule {
 		{"undo.max_bytes", c.Undo.MaxBytes >= 1<<20, "1048576 bytes or more"},
 		{"undo.max_age", c.Undo.MaxAge.valid(), durations},
 		{"gate.mode", c.Gate.Mode == "" || slices.Contains(Modes, c.Gate.Mode), quoted(Modes) + ", or empty (derived from the sandbox level)"},
+		{"gate.expires", c.Gate.Expires.valid() && c.Gate.Expires.Value() > 0, durations + ", above 0"},
+		{"gate.grant_days", c.Gate.GrantDays >= 1 && c.Gate.GrantDays <= 3650, "from 1 to 3650"},
+		{"gate.approvers", areApprovers(c.Gate.Approvers), `"root", "requester", names or numbers of users, or "group:" and a name`},
+		{"gate.notify", isCommand(c.Gate), `a command line, or a list of arguments such as ["notify-send", "zino"]`},
 		{"mem.durability", slices.Contains([]string{"fsync", "os"}, c.Mem.Durability), `"fsync" or "os"`},
 		{"mem.embed", c.Mem.Embed == "" || isEmbedModel(c.Mem.Embed), `empty (off), or provider/model such as "ollama/nomic-embed-text", the provider one of ` + quoted(embedProviders)},
 		{"mem.remember", slices.Contains([]string{"store", "propose"}, c.Mem.Remember), `"store" or "propose"`},
@@ -216,4 +220,16 @@ func areOrigins(list []string) bool {
 func IsOrigin(origin string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && origin == u.Scheme+"://"+u.Host
+}
+
+func areApprovers(list []string) bool {
+	return !slices.ContainsFunc(list, func(who string) bool {
+		name := strings.TrimPrefix(who, "group:")
+		return name == "" || strings.ContainsFunc(name, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == ':' || c == ',' })
+	})
+}
+
+func isCommand(g Gate) bool {
+	_, err := g.NotifyArgv()
+	return err == nil
 }

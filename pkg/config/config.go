@@ -3,6 +3,7 @@
 package config
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -152,7 +153,40 @@ type Gate struct {
 	Mode         string   `toml:"mode"`          // one of Modes; empty: derived from the sandbox level
 	Env          []string `toml:"env"`           // patterns of variables that a command may set and still be allowed by a rule
 	RequireToken bool     `toml:"require_token"` // no call is carried out without a token of the daemon
+	Expires      Duration `toml:"expires"`       // how long a request for an approval waits for an answer
+	GrantDays    int      `toml:"grant_days"`    // how long an answer "always" holds
+	Approvers    []string `toml:"approvers"`     // who may answer: "root", "requester", users, "group:NAME"
+	Notify       any      `toml:"notify"`        // what is run for a new request: see NotifyArgv
 }
+
+// NotifyArgv returns the command that is run for a new request: a list of arguments, or a
+// line for sh; empty: none is.
+func (g Gate) NotifyArgv() (argv []string, err error) {
+	switch notify := g.Notify.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		if strings.TrimSpace(notify) == "" {
+			return nil, nil
+		}
+		return []string{"sh", "-c", notify}, nil
+	case []any:
+		for _, arg := range notify {
+			text, ok := arg.(string)
+			if !ok || strings.ContainsRune(text, 0) {
+				return nil, errNotify
+			}
+			argv = append(argv, text)
+		}
+		if len(argv) == 0 || argv[0] == "" {
+			return nil, errNotify
+		}
+		return argv, nil
+	}
+	return nil, errNotify
+}
+
+var errNotify = errors.New("neither a command line nor a list of arguments")
 
 // Mask configures which secrets are masked in what models read, besides the keys of
 // providers.
@@ -244,7 +278,7 @@ func Default() *Config {
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md", SessionTemplate: "SESSION.md"},
 		Exc:             Exc{Socket: "/run/zino/exc.sock", DataDir: "data/exc", OrphanTimeout: "10m", Timeout: 30, SessionTimeout: 120, JobLinger: "15m", JobMaxAge: "24h", JobOutputMax: 64 << 20, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
 		Undo:            Undo{Enabled: true, Files: 20000, FileBytes: 16 << 20, Bytes: 64 << 20, ScanMS: 2000, MaxBytes: 2 << 30, MaxAge: "336h", Exclude: undoExclude},
-		Gate:            Gate{Env: []string{"LANG", "LC_*", "TZ", "TERM", "NO_COLOR", "CI", "GO*"}},
+		Gate:            Gate{Env: []string{"LANG", "LC_*", "TZ", "TERM", "NO_COLOR", "CI", "GO*"}, Expires: "24h", GrantDays: 30, Approvers: []string{"root", "requester"}, Notify: ""},
 		Mask:            Mask{Files: []string{}, ValuesFromEnv: []string{}, Allow: []string{}, Shapes: true},
 		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync", Remember: "store", SessionIndex: true},
 		Ctx: Ctx{
