@@ -41,6 +41,7 @@ var entrances = map[string]entrance{
 	"github.com/charmbracelet/x":           {product: []string{"zino/services/chat/screen"}},   // widths of text
 	"github.com/yuin/goldmark":             {product: []string{"zino/services/chat/markdown"}}, // Markdown to a tree
 	"github.com/alecthomas/chroma":         {product: []string{"zino/services/chat/markdown"}}, // tokens of code
+	"golang.org/x/mod":                     {product: []string{"zino/pkg/audit/chain"}},        // signed notes
 	"golang.org/x/time":                    {product: []string{"zino/services/rtr/..."}},
 	"golang.org/x/sys": {
 		product: []string{"zino/pkg/durable", "zino/pkg/gate", "zino/pkg/rpc", "zino/services/exc/...", "zino/services/repl/tail", "zino/services/chat/input", "zino/services/chat", "zino/services/cli/term"},
@@ -64,7 +65,8 @@ var neighbours = map[string][]string{
 var (
 	all    = []string{"github.com/coreos/go-systemd/v22", "github.com/google/renameio/v2", "github.com/pelletier/go-toml/v2", "golang.org/x/sys"}
 	linked = map[string][]string{
-		"zino/services/agr/zino-agr": {"github.com/fsnotify/fsnotify", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
+		"zino/services/agr/zino-agr":     {"github.com/fsnotify/fsnotify", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
+		"zino/services/audit/zino-audit": {"golang.org/x/mod"},
 		"zino/services/chat/zino-chat": {
 			"github.com/alecthomas/chroma/v2", "github.com/dlclark/regexp2/v2", "encoding/xml",
 			"github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/x/ansi",
@@ -73,7 +75,7 @@ var (
 			"github.com/mattn/go-runewidth", "github.com/muesli/cancelreader", "github.com/rivo/uniseg", "github.com/xo/terminfo",
 			"github.com/yuin/goldmark", "golang.org/x/sync", "golang.org/x/term",
 		},
-		"zino/services/cli/zino":           {"mvdan.cc/sh/v3", "github.com/bmatcuk/doublestar/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
+		"zino/services/cli/zino":           {"golang.org/x/mod", "mvdan.cc/sh/v3", "github.com/bmatcuk/doublestar/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
 		"zino/services/ctx/zino-ctx":       {"github.com/fsnotify/fsnotify"},
 		"zino/services/daemon/zino-daemon": {"github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/exc/zino-exc": {

@@ -78,4 +78,5 @@ var Changelog = [...]string{
 	"73 2026-11-23  mode and reachable of chat and turn_start, mode of the answer turn; token of run, proceed, call, execute, job_stop and repl's eval",
 	"74 2026-11-23  mask of run, call, execute, job_output and diff; masked of results; notice masked",
 	"75 2026-11-23  approvals, approve, grants and revoke_grant of the daemon; packets approval_requested and approval_closed; checkpoint approval with needed, grants of proceed; grant of call, execute and repl's eval; error code approval; escalate of bash",
+	"76 2026-11-23  record and read of audit",
 }

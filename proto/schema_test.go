@@ -12,7 +12,7 @@ import (
 )
 
 // services are in the order in which a message meets them.
-var services = []string{"daemon", "sys", "ctx", "mem", "agr", "rtr", "exc", "run", "job", "repl"}
+var services = []string{"daemon", "sys", "ctx", "mem", "agr", "rtr", "exc", "run", "job", "repl", "audit"}
 
 // schema is the part of JSON Schema that the contract needs. propertyOrder is
 // an addition for those who print it.

@@ -100,6 +100,8 @@ func (c *Config) keyRules() []rule {
 		{"gate.grant_days", c.Gate.GrantDays >= 1 && c.Gate.GrantDays <= 3650, "from 1 to 3650"},
 		{"gate.approvers", areApprovers(c.Gate.Approvers), `"root", "requester", names or numbers of users, or "group:" and a name`},
 		{"gate.notify", isCommand(c.Gate), `a command line, or a list of arguments such as ["notify-send", "zino"]`},
+		{"audit.mirror", c.Audit.Mirror == MirrorJournal || c.Audit.Mirror == MirrorNone || filepath.IsAbs(c.Audit.Mirror), `"journal", "none", or the absolute path of a file`},
+		{"audit.keep_days", c.Audit.KeepDays >= 0, "days, 0 (for ever) or more"},
 		{"mem.durability", slices.Contains([]string{"fsync", "os"}, c.Mem.Durability), `"fsync" or "os"`},
 		{"mem.embed", c.Mem.Embed == "" || isEmbedModel(c.Mem.Embed), `empty (off), or provider/model such as "ollama/nomic-embed-text", the provider one of ` + quoted(embedProviders)},
 		{"mem.remember", slices.Contains([]string{"store", "propose"}, c.Mem.Remember), `"store" or "propose"`},

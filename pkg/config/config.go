@@ -50,6 +50,7 @@ type Config struct {
 	Undo    Undo    `toml:"undo"`
 	Gate    Gate    `toml:"gate"`
 	Mask    Mask    `toml:"mask"`
+	Audit   Audit   `toml:"audit"`
 	Mem     Mem     `toml:"mem"`
 	Ctx     Ctx     `toml:"ctx"`
 	Repl    Repl    `toml:"repl"`
@@ -197,6 +198,22 @@ type Mask struct {
 	Shapes        bool     `toml:"shapes"`          // whether what looks like a secret is masked
 }
 
+// Audit configures the audit: the service, and what the others send to it.
+type Audit struct {
+	Socket   string   `toml:"socket"`    // empty: the services write a plain log
+	DataDir  string   `toml:"data_dir"`  // directory of the records and the key
+	Mirror   string   `toml:"mirror"`    // where checkpoints go, too: "journal", "none", or a file
+	Required bool     `toml:"required"`  // no tool is called and no model asked without it
+	KeepDays int      `toml:"keep_days"` // age at which files are removed; 0: never
+	Readers  []string `toml:"readers"`   // users, and groups as "group:NAME"
+}
+
+// Values of [audit] mirror that are no files.
+const (
+	MirrorJournal = "journal"
+	MirrorNone    = "none"
+)
+
 // Modes are the modes of approval.
 var Modes = []string{"plan", "ask", "auto", "yolo"}
 
@@ -280,6 +297,7 @@ func Default() *Config {
 		Undo:            Undo{Enabled: true, Files: 20000, FileBytes: 16 << 20, Bytes: 64 << 20, ScanMS: 2000, MaxBytes: 2 << 30, MaxAge: "336h", Exclude: undoExclude},
 		Gate:            Gate{Env: []string{"LANG", "LC_*", "TZ", "TERM", "NO_COLOR", "CI", "GO*"}, Expires: "24h", GrantDays: 30, Approvers: []string{"root", "requester"}, Notify: ""},
 		Mask:            Mask{Files: []string{}, ValuesFromEnv: []string{}, Allow: []string{}, Shapes: true},
+		Audit:           Audit{Socket: "/run/zino/audit.sock", DataDir: "data/audit", Mirror: MirrorJournal, KeepDays: 90, Readers: []string{"root", "group:adm"}},
 		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync", Remember: "store", SessionIndex: true},
 		Ctx: Ctx{
 			Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3,

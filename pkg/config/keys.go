@@ -119,13 +119,13 @@ func (k key) ownedBy(service string) bool {
 
 // owned lists the sections of a service besides the one with its name.
 var owned = map[string][]string{
-	"daemon": {"agent", "gate"},
-	"rtr":    {"api", "service", "budget"},
-	"agr":    {"tools", "skills", "gate", "mask"},
+	"daemon": {"agent", "gate", "audit"},
+	"rtr":    {"api", "service", "budget", "audit"},
+	"agr":    {"tools", "skills", "gate", "mask", "audit"},
 	"sys":    {"tools", "skills"},
-	"exc":    {"tools", "undo", "gate", "mask"},
+	"exc":    {"tools", "undo", "gate", "mask", "audit"},
 	"ctx":    {"skills"},
-	"repl":   {"gate"},
+	"repl":   {"gate", "audit"},
 }
 
 // known returns the names of all keys, computed on first use: most clients read no

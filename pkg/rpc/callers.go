@@ -22,7 +22,9 @@ type Callers struct {
 	UIDs    []int            // users
 	GIDs    []int            // groups whose members may call
 	Methods map[int][]string // users that may call these methods only
-	Text    string           // all of them, for people: "root, zino-daemon, group zino, zino-mem (embed)"
+	// GroupMethods are groups whose members may call these methods only.
+	GroupMethods map[int][]string
+	Text         string // all of them, for people: "root, zino-daemon, group zino, zino-mem (embed)"
 }
 
 const (
@@ -48,8 +50,15 @@ func (s *Server) admits(p *peer) (ok bool, methods []string) {
 	})) {
 		return true, nil
 	}
-	methods, ok = s.callers.Methods[p.uid()]
-	return ok, methods
+	if methods, ok = s.callers.Methods[p.uid()]; ok {
+		return true, methods
+	}
+	for gid, list := range s.callers.GroupMethods {
+		if gid == p.gid() || slices.ContainsFunc(p.groups(), func(g uint32) bool { return int(g) == gid }) {
+			methods = append(methods, list...)
+		}
+	}
+	return methods != nil, methods
 }
 
 // refusals bounds the log lines and descriptors that refused callers cost.

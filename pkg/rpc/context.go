@@ -36,6 +36,15 @@ func PeerUID(ctx context.Context) int {
 	return -1
 }
 
+// PeerPID returns the process that has opened the connection, as the kernel reports it: -1
+// outside of a request, and where the kernel does not report it.
+func PeerPID(ctx context.Context) int {
+	if p, ok := ctx.Value(peerKey{}).(*peer); ok {
+		return p.pid()
+	}
+	return -1
+}
+
 // notes are attributes that a handler adds to the log line of its request.
 type notes struct {
 	passive *atomic.Bool // see Passive

@@ -22,7 +22,7 @@ type callers struct {
 }
 
 // callersOf parses a comma-separated list of users and groups: names or numbers,
-// groups with the prefix "group:", users that may call some methods only as
+// groups with the prefix "group:", those that may call some methods only as
 // "name=method+method". Root and the process's own user may always call. An unknown
 // name is skipped and reported as a problem.
 func callersOf(list string) callers {
@@ -42,16 +42,29 @@ func callersOf(list string) callers {
 	return c
 }
 
+var errNoMethod = errors.New("no method after the =")
+
 func (c *callers) add(name string) error {
+	name, methods, some := strings.Cut(name, "=")
 	if group, ok := strings.CutPrefix(name, "group:"); ok {
 		gid, err := number(group, groupID)
-		if err == nil && !slices.Contains(c.GIDs, gid) {
+		switch {
+		case err != nil:
+			return err
+		case some && methods == "":
+			return errNoMethod
+		case some && c.GroupMethods[gid] == nil:
+			if c.GroupMethods == nil {
+				c.GroupMethods = map[int][]string{}
+			}
+			c.GroupMethods[gid] = strings.Split(methods, "+")
+			c.mention(fmt.Sprintf("group %s (%s)", group, strings.Join(c.GroupMethods[gid], ", ")))
+		case !some && !slices.Contains(c.GIDs, gid):
 			c.GIDs = append(c.GIDs, gid)
 			c.mention("group " + group)
 		}
-		return err
+		return nil
 	}
-	name, methods, some := strings.Cut(name, "=")
 	uid, err := number(name, userID)
 	switch {
 	case err != nil:
@@ -59,7 +72,7 @@ func (c *callers) add(name string) error {
 	case !some:
 		c.user(uid, userName(uid))
 	case methods == "":
-		return errors.New("no method after the =")
+		return errNoMethod
 	case c.Methods[uid] == nil:
 		if c.Methods == nil {
 			c.Methods = map[int][]string{}

@@ -22,6 +22,14 @@ type options struct {
 // flags are the options that Start read.
 var flags options
 
+// AddCaller adds an entry to the callers of a service that was started with --callers. Call
+// it before Serve.
+func AddCaller(entry string) {
+	if flags.callers != "" {
+		flags.callers += "," + entry
+	}
+}
+
 // Flags are flags of one service, besides those of all services.
 type Flags struct {
 	Usage  string // the lines that --help prints
@@ -38,7 +46,7 @@ configuration.
   -c, --config PATH     configuration (default: $ZINO_CONFIG, else ./ZINO.toml)
       --callers LIST    users that may call, besides root and the service's own
                         user, separated by commas; groups as group:NAME,
-                        users of some methods only as NAME=METHOD+METHOD
+                        those of some methods only as NAME=METHOD+METHOD
       --idle-exit TIME  exit after so long without a request, such as 10m, if the
                         socket was passed: the next connection starts the
                         service again (default: 0, never)
