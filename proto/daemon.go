@@ -43,6 +43,10 @@ var (
 	// DaemonRenameSession gives a session a title: the event title, of which the last
 	// one counts. It is stored also while a turn is open, and followers get a packet title.
 	DaemonRenameSession = method[RenameSession, Empty]("daemon", "rename_session", "ok")
+	// DaemonRedact replaces the secrets in a session by placeholders, or those in all that
+	// the services keep. Each place with secrets is a packet redacted. A session with an
+	// open turn is the error busy; with all it is a packet with left.
+	DaemonRedact = eventsMethod[Redact, RedactDone]("daemon", "redact", "redact_done")
 	// DaemonTurns lists turns, the newest first.
 	DaemonTurns = method[ListTurns, TurnList]("daemon", "turns", "turn_list")
 )
@@ -404,6 +408,20 @@ type RenameSession struct {
 	// Title is the title: 1 to 80 characters on one line, none of them a control
 	// character. White space around it is dropped.
 	Title string `json:"title"`
+}
+
+// Redact says what is masked.
+type Redact struct {
+	// SessionID is the whole id of the session.
+	SessionID string `json:"session_id,omitzero"`
+	// All masks all sessions, channels, memories, approvals and outputs of jobs that have
+	// ended, and lists what undo keeps of files with secrets. It excludes session_id.
+	All bool `json:"all,omitzero"`
+	// Undo, with all, deletes what undo keeps of files with secrets. Those changes cannot
+	// be taken back any more.
+	Undo bool `json:"undo,omitzero"`
+	// DryRun only says what would be done.
+	DryRun bool `json:"dry_run,omitzero"`
 }
 
 // ListTurns selects turns. Those of sub-agents are listed with all or session_id.

@@ -11,6 +11,10 @@ var (
 	// level of confinement; the error unavailable means that the level is not
 	// available on this host.
 	ExcValidate = method[Validate, Validation]("exc", "validate", "validation")
+	// ExcRedact replaces the secrets in the outputs of jobs that have ended by
+	// placeholders, and finds what undo keeps of files with secrets. Each place with
+	// secrets is a packet redacted. Only the daemon calls it.
+	ExcRedact = eventsMethod[RedactStore, RedactDone]("exc", "redact", "redact_done")
 	// ExcCapabilities returns the executors, and how code is confined by default.
 	ExcCapabilities = method[CapabilitiesRequest, ExecutorCapabilities]("exc", "capabilities", "capabilities", public)
 	// ExcCall carries out a call of one of the tools read, write, edit and bash.

@@ -56,6 +56,8 @@ type LogMeta struct {
 	// Continues is the session that this one goes on with, because the model's
 	// context was nearly full.
 	Continues *LogContinues `json:"continues,omitzero"`
+	// Redacted is when secrets in the file were replaced by placeholders, in RFC 3339, UTC.
+	Redacted string `json:"redacted,omitzero"`
 	// UID is the user that the session belongs to, on a daemon that several users
 	// share; absent: unknown.
 	UID *int `json:"uid,omitzero"`

@@ -49,6 +49,17 @@ var (
 	// MemRemoveSession deletes a session. While a turn has it locked the answer is
 	// an error of code busy.
 	MemRemoveSession = method[RemoveSession, SessionName]("mem", "remove_session", "ok", public)
+	// MemRedactSession replaces the secrets in a session's file by placeholders. Only the
+	// daemon calls it, and has the session locked. The file is replaced at once: after a
+	// crash it is the old or the new one. If it has changed, no offset of the old file but
+	// 0 is the start of an event of the new one, and redacted of its first line is the
+	// time. A reasoning_state with a secret is removed. A session with an open turn is the
+	// error busy.
+	MemRedactSession = method[RedactSession, SessionRedacted]("mem", "redact_session", "session_redacted")
+	// MemRedactStore replaces the secrets in channels, memories and proposals by
+	// placeholders, and finds sessions with secrets without changing them. Each place with
+	// secrets is a packet redacted. Only the daemon calls it.
+	MemRedactStore = eventsMethod[RedactStore, RedactDone]("mem", "redact_store", "redact_done")
 	// MemGetMessages returns a session as messages for a model: texts, calls and
 	// results. A call without a result gets one of code interrupted, a result
 	// without a call is left out, and text that was cut off is marked. A session
@@ -347,6 +358,74 @@ type RemoveSession struct {
 	SessionID string `json:"session_id"`
 }
 
+// RedactSession names a session whose secrets are masked.
+type RedactSession struct {
+	// SessionID is the session's whole id.
+	SessionID string `json:"session_id"`
+	// Mask is what secrets are masked with; absent: shapes and configured values only.
+	Mask *Masking `json:"mask,omitzero"`
+	// DryRun counts the secrets and changes nothing.
+	DryRun bool `json:"dry_run,omitzero"`
+}
+
+// SessionRedacted says what redact_session has done.
+type SessionRedacted struct {
+	// SessionID is the session's whole id.
+	SessionID string `json:"session_id"`
+	// Masked is the number of secrets; 0: the file was not changed.
+	Masked int `json:"masked"`
+	// Problems say which configured secrets are not known.
+	Problems []string `json:"problems,omitzero"`
+}
+
+// RedactStore is a request to mask what a service keeps.
+type RedactStore struct {
+	// Mask is as in redact_session.
+	Mask *Masking `json:"mask,omitzero"`
+	// DryRun is as in redact_session.
+	DryRun bool `json:"dry_run,omitzero"`
+	// Undo deletes what undo keeps of files with secrets: exc only.
+	Undo bool `json:"undo,omitzero"`
+}
+
+// Redacted is a place where secrets were found.
+type Redacted struct {
+	// What is the kind of place: one of the constants. The list grows.
+	What string `json:"what"`
+	// Name is the id of the session, channel, memory, proposal, approval or job. Of undo it
+	// is the path of the file.
+	Name string `json:"name,omitzero"`
+	// Masked is the number of secrets.
+	Masked int `json:"masked"`
+	// SessionID is the session of a job, or the one that undo keeps the file for.
+	SessionID string `json:"session_id,omitzero"`
+	// Turn is the turn that undo keeps the file for.
+	Turn string `json:"turn,omitzero"`
+	// Left says why the secrets are still there; absent: they were masked, or would be
+	// without dry_run.
+	Left string `json:"left,omitzero"`
+}
+
+// Kinds of places with secrets.
+const (
+	RedactedSession  = "session"
+	RedactedChannel  = "channel"
+	RedactedMemory   = "memory"
+	RedactedSoft     = "soft_memory"
+	RedactedProposal = "proposal"
+	RedactedApproval = "approval"
+	RedactedJob      = "job"
+	RedactedUndo     = "undo"
+)
+
+// RedactDone is the end of a redaction.
+type RedactDone struct {
+	// Masked is the number of secrets in all places.
+	Masked int `json:"masked"`
+	// Problems say what could not be searched or changed.
+	Problems []string `json:"problems,omitzero"`
+}
+
 // SessionName names a session.
 type SessionName struct {
 	// SessionID is the session's whole id.
@@ -438,6 +517,9 @@ const (
 	TypeWaiting = "waiting" // a SessionWaiting
 	TypeHeld    = "held"    // a SessionHeld
 )
+
+// TypeRedacted is the packet of redact and redact_store: a Redacted.
+const TypeRedacted = "redacted"
 
 // SessionIDMax is the length of a session's id in bytes.
 const SessionIDMax = 200

@@ -27,6 +27,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -130,19 +131,26 @@ func quarantine(name string, create func(free string) error) (string, error) {
 	}
 }
 
-// removeQuarantined removes the quarantined files of the named file.
-func removeQuarantined(root *os.Root, name string) error {
+// Quarantined returns the names of the quarantined parts of the named file.
+func Quarantined(root *os.Root, name string) ([]string, error) {
 	dir, err := root.Open(".")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	names, err := dir.Readdirnames(-1)
+	names = slices.DeleteFunc(names, func(other string) bool { return !strings.HasPrefix(other, name+damaged) })
+	return names, errors.Join(err, dir.Close())
+}
+
+// removeQuarantined removes the quarantined parts of the named file.
+func removeQuarantined(root *os.Root, name string) error {
+	names, err := Quarantined(root, name)
 	for _, other := range names {
-		if err == nil && strings.HasPrefix(other, name+damaged) {
+		if err == nil {
 			err = root.Remove(other)
 		}
 	}
-	return errors.Join(err, dir.Close())
+	return err
 }
 
 // writeNew creates a file; it fails with fs.ErrExist if the file exists.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"zino/pkg/mask"
+	"zino/pkg/zinotest"
 )
 
 const known = "known-value-0123456789"
@@ -13,8 +14,8 @@ const known = "known-value-0123456789"
 // FuzzText checks that a stream equals the whole text wherever it is cut, that known
 // values do not survive, and that masked text stays as it is.
 func FuzzText(f *testing.F) {
-	for i, c := range canaries() {
-		f.Add([]byte(c.text), uint16(i), uint16(3*i), i%3 == 0)
+	for i, c := range zinotest.Canaries() {
+		f.Add([]byte(c.Text), uint16(i), uint16(3*i), i%3 == 0)
 	}
 	f.Add([]byte(ordinary), uint16(50), uint16(51), true)
 	f.Add([]byte("A_KEY="+known+known+" x"+known), uint16(10), uint16(20), false)

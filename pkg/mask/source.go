@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"zino/pkg/config"
+	"zino/pkg/environ"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -50,10 +51,14 @@ func (s *Source) Masker(with *proto.Masking, env []string, more ...string) (*Mas
 	key := strings.Join(append([]string{string(c.Salt), c.Hints.Base, c.Hints.Salt}, c.Values...), "\x00")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if problem != nil && problem.Error() != s.failed {
-		s.failed = problem.Error()
+	failed := ""
+	if problem != nil {
+		failed = problem.Error()
+	}
+	if failed != "" && failed != s.failed {
 		s.log.Warn("some configured secrets are not masked", "error", problem)
 	}
+	s.failed = failed
 	if s.masker == nil || s.key != key {
 		m, err := New(c)
 		if err != nil {
@@ -64,9 +69,19 @@ func (s *Source) Masker(with *proto.Masking, env []string, more ...string) (*Mas
 	return s.masker, nil
 }
 
-// JSON masks the strings of a JSON value, each as a text of its own.
+// Problem says which configured values the last Masker does not know; empty: it knows all.
+func (s *Source) Problem() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// JSON masks the strings of a JSON value, each as a text of its own, and those of
+// members with names of secrets.
 func (m *Masker) JSON(value []byte) (masked []byte, count int) {
 	done := 0
+	var name []byte // of the member whose value begins at member
+	member := -1
 	for i := 0; i < len(value); i++ {
 		if value[i] != '"' {
 			continue
@@ -81,6 +96,13 @@ func (m *Masker) JSON(value []byte) (masked []byte, count int) {
 			break
 		}
 		text, n := m.quoted(value[from : i+1])
+		if n == 0 && from == member {
+			text, n = m.named(name, value[from:i+1])
+		}
+		if next := bytes.TrimLeft(value[i+1:], " \t\r\n"); len(next) > 0 && next[0] == ':' {
+			name = value[from : i+1]
+			member = len(value) - len(bytes.TrimLeft(next[1:], " \t\r\n"))
+		}
 		if n > 0 {
 			masked = append(append(masked, value[done:from]...), text...)
 			count, done = count+n, i+1
@@ -90,6 +112,23 @@ func (m *Masker) JSON(value []byte) (masked []byte, count int) {
 		return value, 0
 	}
 	return append(masked, value[done:]...), count
+}
+
+// named masks the value of a member, a JSON string, if its name is that of a secret and
+// it looks like one.
+func (m *Masker) named(name, literal []byte) (masked []byte, count int) {
+	if !m.shapes || len(literal)-2 < minValue || len(name) > maxName {
+		return nil, 0
+	}
+	var key, s string
+	if json.Unmarshal(name, &key) != nil || !environ.Secret(key, "") || json.Unmarshal(literal, &s) != nil {
+		return nil, 0
+	}
+	spans, _ := m.find(slices.Concat(name, []byte{':'}, literal))
+	if !slices.ContainsFunc(spans, func(s span) bool { return s.to > len(name)+1 }) {
+		return nil, 0
+	}
+	return wire.AppendString(nil, m.appendPlaceholder(nil, kindValue, []byte(s))), 1
 }
 
 // quoted masks a JSON string.

@@ -80,6 +80,7 @@ func (c *Constellation) open(name string) (member, error) {
 		if err != nil {
 			return nil, err
 		}
+		m.UseMask(c.cfg.Mask)
 		m.Embed(&rpc.Client{Service: "rtr", Path: c.cfg.Rtr.Socket})
 		return m, nil
 	case "exc":

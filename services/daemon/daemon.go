@@ -99,6 +99,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.DaemonTurnCancel, s.turnCancel)
 	rpc.HandleEvents(srv, proto.DaemonRunCommand, s.runCommand)
 	rpc.Handle(srv, proto.DaemonRenameSession, s.renameSession)
+	rpc.HandleEvents(srv, proto.DaemonRedact, s.redact)
 	rpc.Handle(srv, proto.DaemonTurns, s.turns)
 	srv.KeepWhile(s.openTurns)
 	srv.KeepWhile(s.wakes.any)

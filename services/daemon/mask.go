@@ -30,20 +30,27 @@ type masking struct {
 	hints proto.MaskHints // the last answer of rtr
 }
 
-// refreshHints asks rtr for the hints of its keys, which it keeps ready. If it does not
-// answer the last ones count.
+// refreshHints asks rtr for the hints of its keys. If it does not answer, the last ones
+// count.
 func (s *Service) refreshHints(ctx context.Context) {
+	err := s.askHints(ctx)
+	if err != nil && !errors.Is(err, rpc.ErrConnect) && !errors.Is(err, context.Canceled) { // without rtr there is no turn
+		s.log.Warn("the keys of providers may not be masked in results", "error", err)
+	}
+}
+
+// askHints asks rtr for the hints of its keys, which it keeps ready.
+func (s *Service) askHints(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
 	defer cancel()
 	hints, err := rpc.Call(ctx, s.rtr, proto.RtrMaskHints, proto.MaskHintsRequest{})
-	switch {
-	case err == nil:
-		s.masks.mu.Lock()
-		s.masks.hints = hints
-		s.masks.mu.Unlock()
-	case !errors.Is(err, rpc.ErrConnect) && !errors.Is(err, context.Canceled): // without rtr there is no turn
-		s.log.Warn("the keys of providers may not be masked in results", "error", err)
+	if err != nil {
+		return err
 	}
+	s.masks.mu.Lock()
+	s.masks.hints = hints
+	s.masks.mu.Unlock()
+	return nil
 }
 
 // masking returns the salt of this constellation and the last hints.

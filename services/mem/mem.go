@@ -31,6 +31,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/durable"
+	"zino/pkg/mask"
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/mem/store"
@@ -49,6 +50,7 @@ type Service struct {
 	now       func() time.Time
 	room      int // maximum bytes of a list in a reply
 	sessions  *sessions
+	masks     *mask.Source
 }
 
 // Open creates the data directory if it does not exist and starts to read the hard
@@ -73,6 +75,7 @@ func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
 	s.histories = newHistories(s.channels, s.problems, noSync)
 	s.room = frameRoom
 	s.sessions = newSessions(cfg, s.problems)
+	s.UseMask(config.Default().Mask)
 	s.sessions.dropIndex()
 	s.memories = openMemories(s.root, s.problems, noSync)
 	s.proposals = durable.New(s.root, proposalsFile, durable.Options{NoSync: noSync, Report: s.problems.reporter(s.root, "")})
@@ -143,6 +146,8 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MemGetSoft, s.getSoft)
 	rpc.Handle(srv, proto.MemSetSoft, s.setSoft)
 	s.sessions.register(srv)
+	rpc.Handle(srv, proto.MemRedactSession, s.redactSession)
+	rpc.HandleEvents(srv, proto.MemRedactStore, s.redactStore)
 	srv.OnStats(s.stats)
 	if s.vectors != nil {
 		srv.KeepWhile(s.vectors.working)

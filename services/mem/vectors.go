@@ -492,15 +492,15 @@ func (v *vectors) followUp(ids []int, deleted bool) error {
 	if !deleted {
 		return nil
 	}
-	return v.prune(v.life)
+	return v.prune(v.life, false)
 }
 
-// prune removes dead vectors if they are more than half.
-func (v *vectors) prune(ctx context.Context) error {
+// prune removes dead vectors if they are more than half, or with all.
+func (v *vectors) prune(ctx context.Context, all bool) error {
 	if err := v.cache.Refresh(); err != nil || v.cache.Dimensions() == 0 {
 		return v.cacheError(err)
 	}
-	err := v.cache.Prune(ctx, func() (map[embed.Key]bool, error) {
+	err := v.cache.Prune(ctx, all, func() (map[embed.Key]bool, error) {
 		if err := v.learn(ctx); err != nil {
 			return nil, err
 		}
@@ -697,7 +697,7 @@ func (s *Service) embedHard(ctx context.Context, req proto.EmbedHard) (proto.Emb
 	} else {
 		f, err = v.fill(ctx, cmp.Or(req.MaxTokens, defaultTokens), all)
 		if err == nil {
-			err = v.prune(ctx)
+			err = v.prune(ctx, false)
 		}
 	}
 	if e, ok := errors.AsType[*proto.Error](err); ok && !req.DryRun && f.missing > 0 {

@@ -23,12 +23,12 @@ import (
 
 // New returns zino sessions; resume is its subcommand of that name.
 func New(env *command.Env, resume *cobra.Command) *cobra.Command {
-	return command.Group("sessions", "earlier conversations: list, show, resume, search, recall, export, fork, rename, rm", `Find, read and continue earlier conversations.
+	return command.Group("sessions", "earlier conversations: list, show, resume, search, recall, export, fork, rename, redact, rm", `Find, read and continue earlier conversations.
 
 A session is what was said and done in a chat or with zino exec, over one run or
 several. Each has an id, which may be shortened to a beginning that no other id
 has. Sessions are stored as JSON lines below sessions/ beside your configuration.`,
-		newList(env), newShow(env), resume, newSearch(env), NewRecall(env), newExport(env), newFork(env), newRename(env), newRemove(env))
+		newList(env), newShow(env), resume, newSearch(env), NewRecall(env), newExport(env), newFork(env), newRename(env), newRedact(env), newRemove(env))
 }
 
 // withDaemon calls do with the user's own daemon, or with one started for this run.

@@ -296,9 +296,9 @@ func (c *Cache) locked(ctx context.Context, fn func() error) (err error) {
 }
 
 // Prune rewrites the file without the records that no text needs, if they are more
-// than half of it. live is called with the cache locked, so that no process can have
+// than half of it or with all. live is called with the cache locked, so that no process can have
 // added a vector that live does not know.
-func (c *Cache) Prune(ctx context.Context, live func() (map[Key]bool, error)) error {
+func (c *Cache) Prune(ctx context.Context, all bool, live func() (map[Key]bool, error)) error {
 	return c.locked(ctx, func() error {
 		if c.file == nil {
 			return nil
@@ -313,7 +313,7 @@ func (c *Cache) Prune(ctx context.Context, live func() (map[Key]bool, error)) er
 				keep++
 			}
 		}
-		if 2*(c.records-keep) <= c.records {
+		if keep == c.records || !all && 2*(c.records-keep) <= c.records {
 			return nil
 		}
 		return c.replace(c.size, keys)

@@ -200,7 +200,7 @@ func TestCachePrunes(t *testing.T) {
 		for _, text := range live {
 			keys[KeyOf(text)] = true
 		}
-		zinotest.Must(t, c.Prune(t.Context(), func() (map[Key]bool, error) { return keys, nil }))
+		zinotest.Must(t, c.Prune(t.Context(), false, func() (map[Key]bool, error) { return keys, nil }))
 	}
 	before := read(t, dir)
 	prune("a", "b")
@@ -246,7 +246,7 @@ func TestCacheIsShared(t *testing.T) {
 				if err := addTo(t.Context(), c, 6, text+" that is deleted", text+" too", text+" three"); err != nil {
 					t.Error(err)
 				}
-				if err := c.Prune(t.Context(), func() (map[Key]bool, error) {
+				if err := c.Prune(t.Context(), false, func() (map[Key]bool, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					copied := map[Key]bool{}

@@ -12,6 +12,7 @@ func main() {
 	cfg, log := service.Start("mem")
 	m, err := mem.Open(cfg.Mem, log)
 	service.Fail("mem", err)
+	m.UseMask(cfg.Mask)
 	m.Embed(&rpc.Client{Service: "rtr", Path: cfg.Rtr.Socket})
 	s := rpc.NewServer("mem", log)
 	m.Register(s)
