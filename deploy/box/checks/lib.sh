@@ -40,9 +40,9 @@ as() {
 # ask SOCKET REQUEST prints the packets of the answer.
 ask() { python3 /box/zino.py "$1" "$2"; }
 
-# token FLAGS… prints a token of the host's daemon, without which its exc carries out no
-# call: it is for checks that call exc in the daemon's place.
-token() { /box/bin/token "$@"; }
+# The program token prints a token of the host's daemon, without which its exc carries
+# out no call: it is for checks that call exc in the daemon's place.
+PATH=$PATH:/box/bin
 
 pid() { systemctl show -P MainPID "zino-$1.service"; }
 active() { systemctl is-active --quiet "zino-$1.service"; }
