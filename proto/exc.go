@@ -228,8 +228,9 @@ type Confinement struct {
 	// Unlimited names what this host cannot enforce: the configured limits
 	// "memory", "tasks" or "cpu"; at a level that Landlock alone enforces, "file
 	// modes" and "protected files", which the code can change until the run ends;
-	// and "scan" if the root has more files than are searched for repositories and
-	// other protected names. Standard error has a line for that.
+	// "scan" if the root has more files than are searched for repositories and
+	// other protected names; and "rules" if the code could reach what rules of the
+	// policy deny to the file tools. Standard error has lines for the last two.
 	Unlimited []string `json:"unlimited,omitzero"`
 	// Refused are the names below the root of protected files that the run created
 	// or changed. They were quarantined under the protected name with .refused- and

@@ -48,7 +48,7 @@ func (s *Service) bashJob(ctx context.Context, req proto.Call, in bashInput, c c
 	cmd.Limit, _ = s.bashLimits(in)
 	id := proto.NewJobID()
 	place := s.jobs.Dir(id)
-	b, err := s.sandboxFor(ctx, req.Sandbox, req.Network, c.root, cmd, place)
+	b, err := s.sandboxFor(ctx, &call.ticket.turn, req.Sandbox, req.Network, c.root, cmd, place)
 	if err != nil {
 		return reply{}, errors.Join(err, os.RemoveAll(place))
 	}
@@ -127,6 +127,7 @@ func (r *jobRun) check() {
 	if b.gap != "" {
 		r.lines = append(r.lines, b.gap)
 	}
+	r.lines = append(r.lines, b.notHidden()...)
 }
 
 // followJob shows the output of a job until it has ended or goes to the background,
@@ -300,6 +301,9 @@ func (s *Service) jobConfinement(r *jobRun) *proto.Confinement {
 	}
 	if r.box.gap != "" {
 		c.Unlimited = append(c.Unlimited, "scan")
+	}
+	if len(r.box.denied.Gaps) > 0 {
+		c.Unlimited = append(c.Unlimited, "rules")
 	}
 	for _, v := range r.box.violations {
 		if name := v.Where(); name != "" {

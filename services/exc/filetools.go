@@ -138,7 +138,7 @@ func (s *Service) writable(root string, p files.Plan) error {
 	open := &s.host.open
 	open.mu.Lock()
 	defer open.mu.Unlock()
-	set, err := s.host.protectedIn(root, true, open.sets)
+	set, err := s.host.protectedIn(root, true, open.sets, nil)
 	if err != nil {
 		return &files.Error{Code: codeSandbox, Message: err.Error()}
 	}

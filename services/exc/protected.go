@@ -46,8 +46,8 @@ type openRuns struct {
 }
 
 // protectedIn computes what is protected in a root.
-func (h *host) protectedIn(root string, mounts bool, running []*sandbox.Protected) (*sandbox.Protected, error) {
-	own := append(sandbox.Secrets([]string{root}, h.ownSecrets()...), h.protected...) // a secret that was moved would not be hidden
+func (h *host) protectedIn(root string, mounts bool, running []*sandbox.Protected, denied []string) (*sandbox.Protected, error) {
+	own := slices.Concat(sandbox.Secrets([]string{root}, h.ownSecrets()...), denied, h.protected) // a secret that was moved would not be hidden
 	return sandbox.Protect(sandbox.ProtectOptions{Root: root, Home: h.home, Own: own, Live: slices.Concat(h.data, h.private), Mounts: mounts}, running)
 }
 
@@ -56,7 +56,7 @@ func (b *Sandbox) protect(root string) error {
 	open := &b.s.host.open
 	open.mu.Lock()
 	defer open.mu.Unlock()
-	set, err := b.s.host.protectedIn(root, b.plan.Namespaces, open.sets)
+	set, err := b.s.host.protectedIn(root, b.plan.Namespaces, open.sets, slices.Concat(b.denied.Read, b.denied.Write))
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 // refuses reports whether the file tools may not write a path below a root.
 func (h *host) refuses(t *testing.T, root, name string) bool {
 	t.Helper()
-	set, err := h.protectedIn(root, true, nil)
+	set, err := h.protectedIn(root, true, nil, nil)
 	zinotest.Must(t, err)
 	defer set.Close()
 	return set.Refusal(filepath.Join(root, name), nil) != ""

@@ -12,6 +12,7 @@ import (
 
 	"zino/pkg/durable"
 	"zino/pkg/environ"
+	"zino/pkg/gate"
 	"zino/proto"
 	"zino/services/exc/cgroup"
 	"zino/services/exc/files"
@@ -30,6 +31,7 @@ type Sandbox struct {
 	plan      *sandbox.Plan // nil: at the levels off and unit
 	tmp       string        // the run's own directory; empty: not needed
 	job       string        // the job's directory, which outlives this process; empty: no job
+	denied    gate.DeniedPaths
 
 	protected  *sandbox.Protected
 	violations []sandbox.Violation
@@ -66,10 +68,10 @@ func asResult(err error) error {
 	return err
 }
 
-// sandboxFor confines cmd as a request asks. Below root the command may work;
+// sandboxFor confines cmd as a request of a turn asks. Below root the command may work;
 // without one, where the service was started. job is the directory of the job that
 // runs it; empty: none.
-func (s *Service) sandboxFor(ctx context.Context, level proto.Level, network *bool, root string, cmd *run.Cmd, job string) (*Sandbox, error) {
+func (s *Service) sandboxFor(ctx context.Context, turn *gate.Turn, level proto.Level, network *bool, root string, cmd *run.Cmd, job string) (*Sandbox, error) {
 	level, allowed, err := s.host.settle(level, network)
 	if err != nil {
 		return nil, err
@@ -79,12 +81,13 @@ func (s *Service) sandboxFor(ctx context.Context, level proto.Level, network *bo
 			return nil, &refusal{level, err}
 		}
 	}
-	return s.newSandbox(ctx, level, allowed, root, cmd, job)
+	return s.newSandbox(ctx, turn, level, allowed, root, cmd, job)
 }
 
 // newSandbox confines cmd at a level to a root, or to a directory of its own if
-// that is empty. The error is a *refusal if that is not possible.
-func (s *Service) newSandbox(ctx context.Context, level proto.Level, network bool, root string, cmd *run.Cmd, job string) (*Sandbox, error) {
+// that is empty. turn is nil for an analyser. The error is a *refusal if that is not
+// possible.
+func (s *Service) newSandbox(ctx context.Context, turn *gate.Turn, level proto.Level, network bool, root string, cmd *run.Cmd, job string) (*Sandbox, error) {
 	b := &Sandbox{s: s, level: level, network: network, means: []string{}, job: job}
 	if level == proto.LevelUnit {
 		b.network, b.means = false, []string{"unit"}
@@ -95,7 +98,7 @@ func (s *Service) newSandbox(ctx context.Context, level proto.Level, network boo
 		return b, nil
 	}
 	if level.Confined() {
-		if err := b.confine(ctx, root, cmd); err != nil {
+		if err := b.confine(ctx, turn, root, cmd); err != nil {
 			b.close()
 			return nil, err
 		}
@@ -126,7 +129,7 @@ func (s *Service) newSandbox(ctx context.Context, level proto.Level, network boo
 }
 
 // confine plans the confinement of cmd.
-func (b *Sandbox) confine(ctx context.Context, root string, cmd *run.Cmd) (err error) {
+func (b *Sandbox) confine(ctx context.Context, turn *gate.Turn, root string, cmd *run.Cmd) (err error) {
 	s := b.s
 	kernel := s.kernel(ctx)
 	if err := ctx.Err(); err != nil {
@@ -141,6 +144,9 @@ func (b *Sandbox) confine(ctx context.Context, root string, cmd *run.Cmd) (err e
 	b.means = kernel.Means()
 	if b.plan, err = s.plan(kernel, b.level, b.network, root, cmd.Path, environ.Get(cmd.Env, "PATH")); err != nil {
 		return err
+	}
+	if err := b.deny(turn, root); err != nil {
+		return &refusal{b.level, err}
 	}
 	b.plan.Tmp, b.plan.Memory = b.tmp, s.host.limits.Memory
 	if kernel.LimitsTasks() {
@@ -193,14 +199,47 @@ func (s *Service) plan(kernel sandbox.Kernel, level proto.Level, network bool, r
 		given = append(given, root)
 	}
 	p.Hidden = s.host.hidden(given)
-	if !p.Namespaces && root != "" { // Landlock gives a root whole, or not at all
-		for _, path := range p.Hidden {
-			if sandbox.Within(path, root) {
-				return nil, &refusal{level, fmt.Errorf("%s contains %s, which code must not read, and without namespaces that cannot be hidden: work in a directory of the project's own", root, path)}
-			}
-		}
+	if err := hideable(p); err != nil {
+		return nil, &refusal{level, err}
 	}
 	return p, nil
+}
+
+// hideable returns an error if what a plan hides would be visible: Landlock gives a root
+// whole, or not at all.
+func hideable(p *sandbox.Plan) error {
+	for _, path := range p.Hidden {
+		if !p.Namespaces && p.Root != "" && sandbox.Within(path, p.Root) {
+			return fmt.Errorf("%s contains %s, which code must not read, and without namespaces that cannot be hidden: work in a directory of the project's own", p.Root, path)
+		}
+	}
+	return nil
+}
+
+// deny hides from the run what rules deny to the tools of files. An analyser, which has no
+// turn, runs none of its code.
+func (b *Sandbox) deny(turn *gate.Turn, root string) error {
+	if b.s.guard == nil || turn == nil {
+		return nil
+	}
+	dirs := b.plan.Read
+	if root != "" {
+		dirs = append(slices.Clone(dirs), root)
+	}
+	b.denied = b.s.guard.DeniedPaths(*turn, root, b.level, dirs)
+	if why := b.denied.Root; why != "" {
+		return fmt.Errorf("commands cannot work in %s: %s", root, why)
+	}
+	b.plan.Hidden = append(b.plan.Hidden, b.denied.Read...)
+	return hideable(b.plan)
+}
+
+// notHidden returns a line for each rule that the run does not keep to.
+func (b *Sandbox) notHidden() (lines []string) {
+	for _, gap := range b.denied.Gaps {
+		lines = append(lines, "zino: not everything that this rule denies is hidden from commands: "+gap)
+	}
+	return lines
 }
 
 // home is where the run sees its own directory, which is also its HOME.
@@ -224,6 +263,7 @@ func (b *Sandbox) wait(ctx context.Context, p *run.Process) (run.Result, error) 
 	if b.gap != "" {
 		lines = append(lines, b.gap)
 	}
+	lines = append(lines, b.notHidden()...)
 	for _, line := range lines {
 		r.Stderr = withLine(r.Stderr, line)
 	}
@@ -255,6 +295,9 @@ func (b *Sandbox) report(r run.Result) *proto.Confinement {
 	}
 	if b.gap != "" {
 		c.Unlimited = append(slices.Clone(c.Unlimited), "scan")
+	}
+	if len(b.denied.Gaps) > 0 {
+		c.Unlimited = append(slices.Clone(c.Unlimited), "rules")
 	}
 	for _, v := range b.violations {
 		if name := v.Where(); name != "" {
