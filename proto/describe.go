@@ -21,6 +21,11 @@ func (m MethodDescription) Takes(field string) bool {
 	return json.Unmarshal(m.Request, &schema) == nil && len(schema.Properties[field]) > 0
 }
 
+// Lists reports whether the service has a method of that type.
+func (d Description) Lists(typ string) bool {
+	return slices.ContainsFunc(d.Methods, func(m MethodDescription) bool { return m.Type == typ })
+}
+
 // TakesMode reports whether turns of a daemon have modes.
 func (d Description) TakesMode() bool {
 	return slices.ContainsFunc(d.Methods, func(m MethodDescription) bool { return m.Type == DaemonTurnStart.Type && m.Takes("mode") })

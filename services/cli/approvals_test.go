@@ -191,3 +191,184 @@ func TestCommandsOfModels(t *testing.T) {
 	}
 	zinotest.Equal(t, "answers", len(d.Requests("approve"))+len(d.Requests("revoke_grant")), 0)
 }
+
+// requested returns the packet of a request.
+func requested(id, command, more string) string {
+	return `{"type":"approval_requested",` + strings.TrimPrefix(aRequest(id, "pending", command, more), "{")
+}
+
+// asks starts a turn on a terminal.
+func asks(t *testing.T, d *fakedaemon.Daemon, args string) (*terminal, *fakedaemon.Turn) {
+	t.Helper()
+	x := &terminal{zinotest.NewTerminal(t), t}
+	x.Start(newWorld(t).command(append([]string{"--socket", d.Socket}, strings.Fields(args)...)...))
+	turn := d.Turn()
+	turn.Live()
+	return x, turn
+}
+
+// TestAsk checks the dialog of exec on a terminal: what it accepts, what the daemon is sent,
+// and what ends it.
+func TestAsk(t *testing.T) {
+	d := fakedaemon.New(t)
+	d.SetVersion("")
+	x, turn := asks(t, d, "exec --mode ask -p hi")
+	zinotest.Equal(t, "reachable", turn.Start.Fields["reachable"], any(true))
+	x.Type("y\ry\r")
+	zinotest.Eventually(t, "what was typed ahead", func() bool { return x.Written.Count("y\r\n") == 2 })
+	turn.Send(requested("ap-1", "make install", ""), requested("ap-2", "rm -rf build", ""), requested("ap-3", "sudo x", ""))
+	const prompt = "[y]es once, [s]ession, [a]lways \"make *\", [n]o (reason), [e]xplain why: "
+	x.Shows("bash wants to run (mode ask: commands at level off), sandbox off, in /p\r\n    make install\r\n" + prompt)
+	x.Type("\r")
+	x.Shows(prompt + "\r\n" + prompt)
+	x.Type("what\r")
+	x.Shows("what\r\n" + prompt)
+	x.Type("\x04")
+	x.Shows("\r\n" + prompt + "\r\n" + prompt)
+	x.Type("e\r")
+	x.Shows("Digest:   sha256:ap-1\r\n" + prompt)
+	zinotest.Equal(t, "answers", len(d.Requests("approve")), 0)
+	x.Type("a make install\r")
+	zinotest.Equal(t, "the answer", d.Request("approve").JSON(), `{"answer":"always","digest":"sha256:ap-1","id":"ap-1","pattern":"make install"}`)
+	turn.Send(`{"type":"approval_closed","approval":"ap-1","state":"approved","by":{"uid":1000,"user":"ann"}}`)
+	x.Shows("Always allowed: bash make install\r\n")
+	x.Shows("    rm -rf build\r\n")
+	turn.Send(`{"type":"approval_closed","approval":"ap-2","state":"denied","by":{"uid":1001,"user":"bob"}}`)
+	x.Shows("xplain why: \r\nDenied by bob (uid 1001): bash rm -rf build\r\n")
+	x.Shows("    sudo x\r\n")
+	d.Answer("approve", func(fakedaemon.Request) string {
+		return fakedaemon.Error(proto.CodeInvalid, "request ap-3 has digest sha256:new; show it again")
+	})
+	d.Answer("approvals", func(fakedaemon.Request) string {
+		return `{"type":"approval_list","approvals":[` + strings.Replace(aRequest("ap-3", "pending", "sudo y", `,"x":1`), "sha256:ap-3", "sha256:new", 1) + `]}`
+	})
+	x.Type("y\r")
+	x.Shows("request ap-3 has digest sha256:new; show it again\r\n")
+	x.Shows("    sudo y\r\n")
+	d.Answer("approve", func(fakedaemon.Request) string {
+		return `{"type":"approval",` + strings.TrimPrefix(aRequest("ap-3", "denied", "sudo y", ""), "{")
+	})
+	x.Shows("sudo y\r\n[y]es once")
+	// Other lines go above the prompt.
+	turn.Send(`{"type":"notice","kind":"note","text":"remark"}`)
+	x.Shows("\r\nremark\r\n[y]es once")
+	x.Type("n not now\r")
+	x.Shows("Denied: bash sudo y\r\n")
+	zinotest.Equal(t, "the answer", d.Requests("approve")[2].JSON(), `{"answer":"deny","digest":"sha256:new","id":"ap-3","note":"not now"}`)
+	// A lost connection: the daemon sends what is pending again.
+	turn.Send(requested("ap-4", "make once", `,"grantable":"once"`))
+	x.Shows("    make once\r\n[y]es once, [n]o (reason), [e]xplain why: ")
+	turn.HangUp()
+	turn = d.Turn()
+	turn.Live()
+	turn.Send(requested("ap-4", "make once", ""))
+	zinotest.Eventually(t, "the question again", func() bool { return x.Written.Count("    make once\r\n[y]es once") == 2 })
+	turn.Answer("Over.")
+	turn.End("done")
+	x.leaves(1) // the turn has no result
+	zinotest.Equal(t, "answers", len(d.Requests("approve")), 3)
+}
+
+// TestAskInterrupted checks that Ctrl-C interrupts a turn that asks, and that attach shows a
+// request and leaves the turn.
+func TestAskInterrupted(t *testing.T) {
+	d := fakedaemon.New(t)
+	d.SetVersion("")
+	x, turn := asks(t, d, "exec --mode ask -p hi")
+	turn.Send(requested("ap-1", "make install", ""))
+	x.Shows("xplain why: ")
+	x.Type("\x03")
+	d.Request("turn_cancel")
+	x.leaves(exitInterrupted)
+	d.Answer("turns", func(fakedaemon.Request) string { return turnList(aTurn(session, turnID, "running", "", time.Minute)) })
+	x, turn = asks(t, d, "attach")
+	turn.Send(requested("ap-1", "make install", ""))
+	x.Shows("xplain why: ")
+	x.Type("\x03")
+	x.Shows("Enter to continue: ")
+	x.Type("\r")
+	turn = d.Turn()
+	turn.Live()
+	turn.Send(requested("ap-1", "make install", ""))
+	zinotest.Eventually(t, "the question again", func() bool { return x.Written.Count("    make install\r\n[y]es once") == 2 })
+	x.Type("y\r")
+	x.Shows("Allowed once: bash make install\r\n")
+	zinotest.Equal(t, "the answer", d.Request("approve").JSON(), `{"answer":"once","digest":"sha256:ap-1","id":"ap-1"}`)
+	turn.Answer("Over.")
+	turn.End("done")
+	x.leaves(1) // the turn has no result
+}
+
+// TestReachable checks who says that a person can be asked, and what a turn prints that
+// waits for an answer from elsewhere.
+func TestReachable(t *testing.T) {
+	d := fakedaemon.New(t)
+	d.SetVersion("")
+	for args, want := range map[string]any{
+		"exec -p hi":                     nil,
+		"exec --json -p hi":              nil,
+		"exec --wait-approval -p hi":     true,
+		"exec --detach -p hi":            true,
+		"exec --input json --json -p hi": true,
+	} {
+		p := zinotest.Start(t, newWorld(t).command(append([]string{"--socket", d.Socket}, strings.Fields(args)...)...))
+		zinotest.Equal(t, args, d.Request("turn_start").Fields["reachable"], want)
+		if !strings.Contains(args, "detach") {
+			turn := d.Turn()
+			turn.Live()
+			if strings.Contains(args, "wait") {
+				turn.Send(requested("ap-1", "make install", ""), `{"type":"approval_closed","approval":"ap-1","state":"expired"}`)
+				p.WaitFor("Waiting for an answer to bash make install (mode ask: commands at level off). Give it with zino approve ap-1 or zino deny ap-1\nExpired: ap-1\n")
+			}
+			turn.Answer("Over.")
+			turn.End("done")
+		}
+		p.Exit()
+	}
+	d.Remove("approve")
+	p := zinotest.Start(t, newWorld(t).command("--socket", d.Socket, "exec", "--wait-approval", "-p", "hi"))
+	zinotest.Equal(t, "without approvals", d.Request("turn_start").Fields["reachable"], nil)
+	turn := d.Turn()
+	turn.Answer("Over.")
+	turn.End("done")
+	p.Exit()
+	for args, want := range map[string]string{
+		"exec --no-save --wait-approval -p hi": "leave --no-save or --wait-approval out",
+	} {
+		if status, _, stderr := run(t, newWorld(t).command(append([]string{"--socket", d.Socket}, strings.Fields(args)...)...), ""); status != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, %q", args, status, stderr)
+		}
+	}
+}
+
+// TestInputApprove checks the answers of a program, and the packets that it gets.
+func TestInputApprove(t *testing.T) {
+	d := fakedaemon.New(t)
+	d.SetVersion("")
+	d.Answer("approve", func(r fakedaemon.Request) string {
+		return `{"type":"approval",` + strings.TrimPrefix(aRequest(r.String("id"), "approved", "x", ""), "{")
+	})
+	cmd := newWorld(t).command("--socket", d.Socket, "exec", "--json", "--input", "json", "-p", "hi")
+	in, err := cmd.StdinPipe()
+	zinotest.Must(t, err)
+	p := zinotest.Start(t, cmd)
+	turn := d.Turn()
+	turn.Live()
+	turn.Send(requested("ap-1", "make install", ""))
+	p.Out.WaitFor(t, requested("ap-1", "make install", ""))
+	for _, line := range []string{
+		`{"type":"approve","id":"ap-1","answer":"session","pattern":"make *"}`, `{"type":"approve","id":"ap-2","answer":"once"}`,
+		`{"type":"approve","id":"ap-2","answer":"deny","digest":"sha256:x","note":"no"}`,
+	} {
+		_, err := in.Write([]byte(line + "\n"))
+		zinotest.Must(t, err)
+	}
+	zinotest.Equal(t, "the answer", d.Request("approve").JSON(), `{"answer":"session","digest":"sha256:ap-1","id":"ap-1","pattern":"make *"}`)
+	zinotest.Equal(t, "the answer", d.Request("approve").JSON(), `{"answer":"deny","digest":"sha256:x","id":"ap-2","note":"no"}`)
+	p.Out.WaitFor(t, `"type":"approval","id":"ap-2"`)
+	p.Out.WaitFor(t, `standard input: no request \"ap-2\" was printed: give its digest`)
+	turn.Send(`{"type":"approval_closed","approval":"ap-1","state":"approved","by":{"uid":1000}}`)
+	p.Out.WaitFor(t, `{"type":"approval_closed","approval":"ap-1","state":"approved","by":{"uid":1000}}`)
+	turn.End("done")
+	p.Exit()
+}

@@ -29,12 +29,14 @@ const inputTimeout = 3 * time.Second
 type execFlags struct {
 	prompt string
 	detach bool
+	waits  bool // --wait-approval
 	input  string
 }
 
 func (e *execFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&e.prompt, "prompt", "p", "", "the `PROMPT` to run")
 	cmd.Flags().BoolVar(&e.detach, "detach", false, "start the turn of a prompt and leave; see zino attach")
+	cmd.Flags().BoolVar(&e.waits, "wait-approval", false, "wait for zino approve, without a terminal too, in place of denying what must be asked")
 	cmd.Flags().StringVar(&e.input, "input", command.FormatText, "what standard input is: `FORM` text, part of the prompt, or json, commands for the turn")
 }
 
@@ -52,9 +54,15 @@ Where services keep running (zino up, or units) the turn goes on when the termin
 closed; zino attach shows it again. Ctrl-C, SIGTERM and a closed standard output
 interrupt it. --detach only starts it: the session's id goes to standard output.
 
+Where the mode or a rule says to ask before a call (--mode, zino policy), you are asked
+on the terminal; zino approve answers from elsewhere. Without a terminal such a call is
+denied, and a line says how to allow it: if all calls were denied, the exit status is 1.
+With --wait-approval the turn waits for zino approve, and so it does with --detach.
+
 With --input json --format json each line of standard input is a command for the turn:
-{"type":"say","text":"…"} adds a message, {"type":"cancel"} interrupts. The answers are
-packets among the events.`,
+{"type":"say","text":"…"} adds a message, {"type":"cancel"} interrupts, and
+{"type":"approve","id":"ap-…","answer":"once"} answers a packet approval_requested, also
+with session, always or deny. The answers are packets among the events.`,
 		Example: "  zino exec 'find the flaky test'\n  zino exec -p 'what does this do?' <main.go\n" +
 			"  git diff | zino exec -p 'write a commit message' --no-save\n  zino exec <prompt.txt",
 		RunE: func(cmd *cobra.Command, args []string) error { return e.run(cmd, env, args) },
@@ -93,6 +101,8 @@ func (e *execFlags) check(env *command.Env) error {
 		return render.Usage("--input json needs --format json, for the answers")
 	case commands && (e.detach || env.NoSave):
 		return render.Usage("--input json is for a turn that is stored and followed: leave --detach and --no-save out")
+	case e.waits && env.NoSave:
+		return render.Usage("a turn that waits for an answer is stored: leave --no-save or --wait-approval out")
 	case e.detach && env.NoSave:
 		return render.Usage("a detached turn is stored: leave --no-save or --detach out")
 	}
@@ -137,7 +147,8 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 		env.Introduce(ctx, d)
 		env.CompareVersions(ctx, d)
 	}
-	if err := turn.CheckMode(ctx, env, d); err != nil {
+	req.Reachable, err = turn.Gate(ctx, env, d, e.reachable(env))
+	if err != nil {
 		return err
 	}
 	id, known, err := turn.Session(ctx, env, d)
@@ -164,6 +175,12 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 	}
 	_, err = turn.RunInput(ctx, env, d, req, turns, commands)
 	return err
+}
+
+// reachable reports whether a person can be asked during the turn: at this terminal, through
+// the program at standard input, or later.
+func (e *execFlags) reachable(env *command.Env) bool {
+	return !env.NoSave && (e.detach || e.waits || e.input == command.FormatJSON || env.HasPerson())
 }
 
 // connect returns a daemon for the turn. A detached turn needs one that stays.

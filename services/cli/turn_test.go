@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -24,6 +25,8 @@ type scripted struct {
 	t      *testing.T
 	socket string
 	answer func(c *call)
+
+	describe string // the answer to describe; "": without methods
 
 	mu       sync.Mutex
 	requests []string
@@ -94,7 +97,7 @@ func (s *scripted) serve(conn net.Conn) {
 		}
 		c := &call{typ: typ, request: string(payload), conn: conn}
 		s.mu.Lock()
-		if typ != "ping" && typ != "forward" {
+		if typ != "ping" && typ != "forward" && typ != "describe" {
 			s.requests = append(s.requests, c.request)
 		}
 		for _, request := range s.requests {
@@ -106,6 +109,8 @@ func (s *scripted) serve(conn net.Conn) {
 		switch typ {
 		case "ping":
 			c.send(`{"type":"pong","service":"daemon","proto":30,"uptime_s":1}`)
+		case "describe":
+			c.send(cmp.Or(s.describe, `{"type":"description","service":"daemon","proto":30,"methods":[]}`))
 		case "forward":
 			if strings.Contains(c.request, `"find_session"`) && strings.Contains(c.request, "5b0c") {
 				c.send(`{"type":"session_summary","session_id":"5b0c1e52-9f1c-4f0e-8f5b-1f6e1d2c3b4a","messages":0,"updated":"2026-11-22T10:00:00Z","text":""}`)

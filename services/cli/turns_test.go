@@ -311,12 +311,12 @@ func TestExecInputJSON(t *testing.T) {
 	in, err := cmd.StdinPipe()
 	zinotest.Must(t, err)
 	p := zinotest.Start(t, cmd)
-	io.WriteString(in, "{\"type\":\"say\",\"text\":\"faster\",\"mode\":\"steer\"}\n\nnothing\n{\"type\":\"approve\"}\n")
+	io.WriteString(in, "{\"type\":\"say\",\"text\":\"faster\",\"mode\":\"steer\"}\n\nnothing\n{\"type\":\"later\"}\n")
 	zinotest.Eventually(t, "the lines are answered", func() bool { return strings.Count(p.Out.String(), "\n") == 5 && len(s.sent("turn_follow")) == 2 })
 	io.WriteString(in, "{\"type\":\"cancel\"}\n")
 	zinotest.Equal(t, "status", p.Exit(), 130)
 	zinotest.Equal(t, "canceled in", field(s.sent("turn_cancel")[0], "session_id"), `"notes"`)
-	for _, want := range []string{said + "\n", `{"type":"notice","kind":"warning","text":"standard input: `, `unknown type \"approve\" (want say or cancel)`, `"code":"canceled","kind":"internal"}` + "\n"} {
+	for _, want := range []string{said + "\n", `{"type":"notice","kind":"warning","text":"standard input: `, `unknown type \"later\" (want say, cancel or approve)`, `"code":"canceled","kind":"internal"}` + "\n"} {
 		zinotest.Contains(t, "stdout", p.Out.String(), want)
 	}
 	if got := s.sent("turn_say"); len(got) != 1 || field(got[0], "text") != `"faster"` || field(got[0], "session_id") != `"`+session+`"` {
@@ -340,8 +340,6 @@ func TestModeOfOlderDaemon(t *testing.T) {
 		sent := ""
 		s := newScripted(t, func(c *call) {
 			switch c.typ {
-			case "describe":
-				c.send(`{"type":"description","service":"daemon","proto":1,"methods":[{"type":"turn_start","reply":"turn","kind":"call","doc":"","request":` + test.request + `,"response":{}}]}`)
 			case "turn_start":
 				var req proto.TurnStart
 				if err := wire.DecodeReply([]byte(c.request), &req); err != nil {
@@ -353,6 +351,7 @@ func TestModeOfOlderDaemon(t *testing.T) {
 				c.send(`{"type":"error","message":"unexpected"}`)
 			}
 		})
+		s.describe = `{"type":"description","service":"daemon","proto":1,"methods":[{"type":"turn_start","reply":"turn","kind":"call","doc":"","request":` + test.request + `,"response":{}}]}`
 		_, _, stderr := run(t, s.command(t, "exec", "--mode", test.mode, "-p", "hi"), "")
 		zinotest.Equal(t, "the mode that is sent", sent, test.want)
 		refused := strings.Contains(stderr, "Error [usage]: Not available: this daemon has no approvals (version ")

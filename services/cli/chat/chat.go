@@ -194,7 +194,8 @@ func (c *chat) prepare(ctx context.Context) error {
 		c.greet(c.Introduce(ctx, c.d))
 		c.CompareVersions(ctx, c.d)
 	}
-	if err := turn.CheckMode(ctx, c.Env, c.d); err != nil {
+	var err error
+	if c.req.Reachable, err = turn.Gate(ctx, c.Env, c.d, c.HasPerson() && !c.NoSave); err != nil {
 		return err
 	}
 	if c.d.Started() != nil && !c.d.Discards() && term.IsTerminal(c.In) {

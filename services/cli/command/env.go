@@ -78,6 +78,11 @@ func (e *Env) printError(err error) {
 	e.PrintError(err)
 }
 
+// HasPerson reports whether a person at the terminal can be asked.
+func (e *Env) HasPerson() bool {
+	return !e.JSON() && term.IsTerminal(e.In) && term.IsTerminal(e.Err)
+}
+
 // PrintError prints an error on standard error.
 func (e *Env) PrintError(err error) { fmt.Fprint(e.Err, render.Error(err)) }
 

@@ -73,3 +73,12 @@ func ApprovalLine(call *proto.AskedCall) string {
 	}
 	return text.Clip(Line(line+" "+string(call.Input)), callMax)
 }
+
+// ApprovalWait says that a turn waits for the answer to a request, and how to answer.
+func ApprovalWait(a *proto.Approval) string {
+	why := ""
+	if len(a.Reasons) > 0 {
+		why = " (" + strings.Join(a.Reasons, "; ") + ")"
+	}
+	return Line("Waiting for an answer to " + ApprovalLine(&a.Call) + why + ". Give it with zino approve " + a.ID + " or zino deny " + a.ID)
+}

@@ -59,6 +59,12 @@ func (j *JSONTurns) Event(typ string, payload []byte) error {
 // Status does nothing.
 func (j *JSONTurns) Status(string) {}
 
+// Ask does nothing: a program gets the packet of a request.
+func (j *JSONTurns) Ask(string, string) {}
+
+// Typed does nothing.
+func (j *JSONTurns) Typed() {}
+
 // End writes the terminal packet of a turn. A turn that goes on has none.
 func (j *JSONTurns) End(done Done, err error) (reported bool, writing error) {
 	switch {

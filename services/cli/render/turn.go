@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"zino/pkg/approval"
 	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -34,6 +35,11 @@ type Turns interface {
 	Event(typ string, payload []byte) error
 	// Status shows what the turn waits for, until the next packet.
 	Status(what string)
+	// Ask prints a text and below it a prompt, which stays below all that follows until
+	// its line was typed, or until Ask without a prompt.
+	Ask(text, prompt string)
+	// Typed says that the person has typed a line at the prompt.
+	Typed()
 	// End renders the end of a turn: its done packet, or its error.
 	// It reports whether err was rendered.
 	End(done Done, err error) (reported bool, writing error)
@@ -59,6 +65,7 @@ type TextTurns struct {
 	spoke    bool // the turn has text, which may be empty
 	answered bool // the turn has text that is not empty
 	agents   string
+	asks     string // the prompt at the bottom; "": none
 	usage    proto.Usage
 	tools    int // running calls
 }
@@ -146,6 +153,12 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 			}
 			return t.line(what + Line(strings.Join(e.Restored, ", ")))
 		})
+	case proto.TypeApprovalRequested: // a person answers elsewhere
+		return decode(payload, func(e proto.Approval) error { return t.line(ApprovalWait(&e)) })
+	case proto.TypeApprovalClosed:
+		return decode(payload, func(e proto.ApprovalClosed) error {
+			return t.line(Line(approval.Outcome(e.State, e.By) + ": " + e.Approval))
+		})
 	case proto.TypeContinued:
 		return decode(payload, func(e proto.Continued) error {
 			return t.line("The session goes on in " + Line(e.SessionID))
@@ -185,7 +198,7 @@ func decode[E any](payload []byte, do func(E) error) error {
 
 // text prints a piece of the assistant's text.
 func (t *TextTurns) text(piece string) (err error) {
-	t.status.print(func() bool {
+	t.print(func() bool {
 		t.thoughts.End()
 		t.spoke = true
 		err = t.out.Text([]byte(piece))
@@ -196,12 +209,47 @@ func (t *TextTurns) text(piece string) (err error) {
 	return err
 }
 
+// print calls do with the indicator erased, above the prompt. do reports whether it left
+// text where the indicator would be drawn.
+func (t *TextTurns) print(do func() (blocked bool)) {
+	t.status.print(func() bool {
+		if t.asks == "" {
+			return do()
+		}
+		fmt.Fprintln(t.err)
+		do()
+		io.WriteString(t.err, t.asks)
+		return true
+	})
+}
+
+// Ask prints a question on standard error.
+func (t *TextTurns) Ask(text, prompt string) {
+	t.status.print(func() bool {
+		t.thoughts.End()
+		if t.asks != "" || t.shared && t.out.wrote {
+			text = "\n" + text
+		}
+		io.WriteString(t.err, text+prompt)
+		t.asks = prompt
+		return prompt != ""
+	})
+}
+
+// Typed ends the prompt: the terminal has begun a new line.
+func (t *TextTurns) Typed() {
+	t.status.print(func() bool {
+		t.asks = ""
+		return false
+	})
+}
+
 // midLine reports whether the cursor of the terminal is behind text.
 func (t *TextTurns) midLine() bool { return t.thoughts.wrote || t.mixed && t.out.wrote }
 
 // endText ends an inference's text: the next one begins on a new line.
 func (t *TextTurns) endText() (err error) {
-	t.status.print(func() bool {
+	t.print(func() bool {
 		t.thoughts.End()
 		t.answered = t.answered || t.out.wrote
 		err = t.out.End()
@@ -213,7 +261,7 @@ func (t *TextTurns) endText() (err error) {
 }
 
 func (t *TextTurns) think(e proto.Reasoning) error {
-	t.status.print(func() bool {
+	t.print(func() bool {
 		t.status.what = "thinking"
 		t.status.coming += int64(len(e.Text))
 		if t.reasoning {
@@ -226,7 +274,7 @@ func (t *TextTurns) think(e proto.Reasoning) error {
 
 // line prints a line on standard error.
 func (t *TextTurns) line(line string) error {
-	t.status.print(func() bool {
+	t.print(func() bool {
 		t.thoughts.End()
 		if t.shared && t.out.wrote {
 			line = "\n" + line
@@ -245,7 +293,7 @@ func (t *TextTurns) finished(e proto.ToolFinished) error {
 		t.line(line)
 	}
 	if diff := diffText(e.Diff, t.colour); diff != "" {
-		t.status.print(func() bool { io.WriteString(t.err, diff); return false })
+		t.print(func() bool { io.WriteString(t.err, diff); return false })
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package term
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"strings"
 
@@ -46,6 +47,8 @@ func ReadLineUntil(ctx context.Context, f *os.File) (string, error) {
 			return "", ctx.Err()
 		case ready[0].Revents == 0:
 			continue
+		case ready[0].Revents&unix.POLLHUP != 0: // closed: each read would return at once
+			return "", io.ErrUnexpectedEOF
 		}
 		n, err := f.Read(chunk)
 		line.Write(chunk[:n])

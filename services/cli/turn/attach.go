@@ -32,7 +32,8 @@ func Attach(ctx context.Context, env *command.Env, d *connect.Daemon, session, t
 	if err := turns.Begin(session); err != nil {
 		return render.OutputError(err)
 	}
-	f := &follower{d: d, turns: turns, session: session, turn: turn, next: from, raw: env.JSON()}
+	turns = &lockedTurns{Turns: turns}
+	f := &follower{d: d, turns: turns, session: session, turn: turn, next: from, raw: env.JSON(), asker: newAsker(env, d, turns, "")}
 	for {
 		turns.Turn()
 		err := f.followUntil(ctx, interrupts)

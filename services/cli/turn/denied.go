@@ -92,7 +92,7 @@ func (d *denials) line(mode string, headless bool) string {
 	if headless {
 		why = append(why, "no terminal")
 	} else {
-		why = append(why, "this version cannot ask yet")
+		why = append(why, "this turn cannot ask")
 	}
 	call, allow, rule := d.tool, []string{}, "zino policy add allow "+d.tool
 	if d.argument != "" {

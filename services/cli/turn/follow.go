@@ -42,6 +42,8 @@ type follower struct {
 	strip   bool       // remove the fields that packets of a chat do not have
 	own     bool       // the turn's first message is known: do not render it
 	input   io.Reader  // commands for the turn; nil: none
+	digests sync.Map   // of requests to allow a call, by id, for input
+	asker   *asker     // asks a person; nil: none is there
 	busy    sync.Mutex // locked while a command is carried out; guards session and turn
 
 	text     answerText
@@ -58,7 +60,13 @@ func (f *follower) follow(ctx context.Context) error {
 	var lost time.Time // zero: connected
 	for {
 		f.received = false
-		end, err := rpc.CallEvents(ctx, f.d.Client, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: f.session, Turn: f.turn, From: f.next}, f.packet)
+		asking, stop := context.WithCancel(ctx)
+		packet := func(typ string, payload []byte) error { return f.packet(asking, typ, payload) }
+		end, err := rpc.CallEvents(ctx, f.d.Client, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: f.session, Turn: f.turn, From: f.next}, packet)
+		stop()
+		if f.asker != nil {
+			f.asker.reset()
+		}
 		if w, ok := errors.AsType[writeError](err); ok {
 			return w
 		}
@@ -111,8 +119,8 @@ func isLost(err error, again bool) bool {
 		again && errors.Is(err, proto.ErrUnavailable)
 }
 
-// packet renders one packet.
-func (f *follower) packet(typ string, payload []byte) error {
+// packet renders one packet. asking ends the questions that it asks.
+func (f *follower) packet(asking context.Context, typ string, payload []byte) error {
 	f.received = true
 	var place struct {
 		Turn   string `json:"turn,omitzero"`
@@ -166,7 +174,25 @@ func (f *follower) packet(typ string, payload []byte) error {
 	if f.raw {
 		return nil
 	}
+	if typ == proto.TypeApprovalRequested || typ == proto.TypeApprovalClosed {
+		return f.approval(asking, typ, payload)
+	}
 	return f.event(typ, payload)
+}
+
+// approval asks about a request, or renders the packet.
+func (f *follower) approval(asking context.Context, typ string, payload []byte) error {
+	if f.asker != nil {
+		return f.asker.packet(asking, typ, payload)
+	}
+	if f.input != nil && typ == proto.TypeApprovalRequested {
+		var a proto.Approval
+		if err := wire.DecodeReply(payload, &a); err != nil {
+			return err
+		}
+		f.digests.Store(a.ID, a.Digest)
+	}
+	return f.render(typ, payload)
 }
 
 // event renders a packet like an event of a chat.

@@ -31,6 +31,21 @@ func (l *lockedTurns) Event(typ string, payload []byte) error {
 	return l.Turns.Event(typ, payload)
 }
 
+func (l *lockedTurns) Turn() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = false
+	l.Turns.Turn()
+}
+
+func (l *lockedTurns) Ask(text, prompt string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.Turns.Ask(text, prompt)
+	}
+}
+
 func (l *lockedTurns) End(done render.Done, err error) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +58,7 @@ const inputLineMax = 1 << 20
 
 // Input is a line of `zino exec --input json`: a command for the turn.
 type Input struct {
-	// Type is "say" or "cancel".
+	// Type is "say", "cancel" or "approve".
 	Type string `json:"type"`
 	// Text is the message, with say.
 	Text string `json:"text,omitzero"`
@@ -51,6 +66,16 @@ type Input struct {
 	Mode string `json:"mode,omitzero"`
 	// Say is a message that was not delivered yet: an empty text withdraws it.
 	Say string `json:"say,omitzero"`
+	// ID is a request to allow a call, with approve.
+	ID string `json:"id,omitzero"`
+	// Digest is that of the request; absent: that of the packet approval_requested.
+	Digest string `json:"digest,omitzero"`
+	// Answer is "once", "session", "always" or "deny".
+	Answer string `json:"answer,omitzero"`
+	// Note is a reason for the model, with deny.
+	Note string `json:"note,omitzero"`
+	// Pattern is what session and always allow; absent: the proposed one.
+	Pattern string `json:"pattern,omitzero"`
 }
 
 // parseInput reads one line of input.
@@ -58,8 +83,8 @@ func parseInput(line []byte) (in Input, err error) {
 	if err := wire.DecodeReply(line, &in); err != nil {
 		return in, err
 	}
-	if in.Type != "say" && in.Type != "cancel" {
-		return in, fmt.Errorf("unknown type %q (want say or cancel)", in.Type)
+	if in.Type != "say" && in.Type != "cancel" && in.Type != "approve" {
+		return in, fmt.Errorf("unknown type %q (want say, cancel or approve)", in.Type)
 	}
 	return in, nil
 }
@@ -92,9 +117,20 @@ func (f *follower) command(in Input) error {
 	defer f.busy.Unlock()
 	ctx, stop := context.WithTimeout(context.Background(), leaveLimit)
 	defer stop()
-	if in.Type == "cancel" {
+	switch in.Type {
+	case "cancel":
 		canceled, err := rpc.Call(ctx, f.d.Client, proto.DaemonTurnCancel, proto.TurnCancel{SessionID: f.session, Turn: f.turn})
 		return f.answer(err, proto.DaemonTurnCancel.Reply, canceled)
+	case "approve":
+		digest := in.Digest
+		if printed, ok := f.digests.Load(in.ID); ok && digest == "" {
+			digest = printed.(string)
+		}
+		if digest == "" {
+			return fmt.Errorf("no request %q was printed: give its digest", in.ID)
+		}
+		answered, err := rpc.Call(ctx, f.d.Client, proto.DaemonApprove, proto.Approve{ID: in.ID, Digest: digest, Answer: in.Answer, Note: in.Note, Pattern: in.Pattern})
+		return f.answer(err, proto.DaemonApprove.Reply, answered)
 	}
 	said, err := rpc.Call(ctx, f.d.Client, proto.DaemonTurnSay, proto.TurnSay{SessionID: f.session, Text: in.Text, Mode: in.Mode, Say: in.Say})
 	return f.answer(err, proto.DaemonTurnSay.Reply, said)

@@ -35,9 +35,9 @@ func RunInput(ctx context.Context, env *command.Env, d *connect.Daemon, req prot
 	denied := newDenials(turns)
 	turns = denied
 	f := &follower{d: d, turns: turns, session: req.SessionID, strip: env.JSON(), own: true}
-	if in != nil {
+	if in != nil || env.HasPerson() {
 		f.turns = &lockedTurns{Turns: turns}
-		f.input = in
+		f.input, f.asker = in, newAsker(env, d, f.turns, req.Root)
 	}
 	turns = f.turns
 	if env.NoSave {
@@ -163,20 +163,25 @@ func turnStart(req proto.Chat, id string) proto.TurnStart {
 	}
 }
 
-// CheckMode returns an error if a mode was chosen that restricts something and the daemon,
-// an older one, would ignore it.
-func CheckMode(ctx context.Context, env *command.Env, d *connect.Daemon) error {
-	if env.Mode == "" || env.Mode == "yolo" {
-		return nil
+// Gate asks what the daemon can do about approvals. It returns an error if a mode was
+// chosen that restricts something and the daemon, an older one, would ignore it. With
+// reachable, a person is there: it reports whether the daemon can ask.
+func Gate(ctx context.Context, env *command.Env, d *connect.Daemon, reachable bool) (asks bool, err error) {
+	restricts := env.Mode != "" && env.Mode != "yolo"
+	if !restricts && !reachable {
+		return false, nil
 	}
 	description, err := rpc.Call(ctx, d.Client, proto.Describe, proto.DescribeRequest{})
-	if err != nil {
-		return connect.Explain(err)
+	if err != nil && restricts {
+		return false, connect.Explain(err)
 	}
 	if description.TakesMode() {
-		return nil
+		return reachable && description.Lists(proto.DaemonApprove.Type), nil
 	}
-	return NoApprovals(ctx, d)
+	if !restricts {
+		return false, nil // the turn reports an error of the connection
+	}
+	return false, NoApprovals(ctx, d)
 }
 
 // NoApprovals is the error of a request that an older daemon does not know.
