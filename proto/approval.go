@@ -185,6 +185,10 @@ type ApprovalClosed struct {
 	State string `json:"state"`
 	// By is who answered; absent: no person did.
 	By *Requester `json:"by,omitzero"`
+	// SessionID and Turn are those of the call.
+	SessionID string `json:"session_id"`
+	// Turn is the turn.
+	Turn string `json:"turn"`
 }
 
 // Types of packets about requests, for followers of the turn.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/fakellm"
@@ -31,6 +32,7 @@ func TestExamples(t *testing.T) {
 	// depends on the caller's uid.
 	const session = "5b0c6f1e-0d4e-4b8e-9d0a-2f3f5a1c7e11"
 	root, made := zinotest.Dir(t), session
+	grant := "g-7d2mx4qa" // that of the example of approve
 	f, err := os.Open("../../proto/testdata/examples.jsonl")
 	zinotest.Must(t, err)
 	defer f.Close()
@@ -57,8 +59,11 @@ func TestExamples(t *testing.T) {
 		case "turn_say":
 			continue // it needs an open turn; the tests of the daemon check it
 		}
-		request := strings.NewReplacer("/home/a/p", root, session, made).Replace(string(example.Request))
+		request := strings.NewReplacer("/home/a/p", root, session, made, "g-7d2mx4qa", grant).Replace(string(example.Request))
 		want := string(example.Replies[len(example.Replies)-1])
+		if example.Type == "approvals" {
+			storeApproval(t, cfg, want, made)
+		}
 		t.Run(example.Service, func(t *testing.T) { // its connections end with it
 			got := lastOf(ask(t, cfg.Socket(example.Service), request))
 			zinotest.Eventually(t, "the service is not busy", func() bool {
@@ -73,12 +78,28 @@ func TestExamples(t *testing.T) {
 				zinotest.Must(t, json.Unmarshal([]byte(got), &turn))
 				made = turn.SessionID
 			}
+			if example.Type == "grants" {
+				var list proto.GrantList
+				zinotest.Must(t, json.Unmarshal([]byte(got), &list))
+				grant = list.Grants[0].ID
+			}
 			if err := sameShape(want, got); err != nil {
 				t.Errorf("%s: got %s, printed %s: %v", request, got, want, err)
 			}
 		})
 	}
 	zinotest.Must(t, lines.Err())
+}
+
+// storeApproval stores the request of an example, for this user and session.
+func storeApproval(t *testing.T, cfg *config.Config, reply, session string) {
+	var list proto.ApprovalList
+	zinotest.Must(t, json.Unmarshal([]byte(reply), &list))
+	a := list.Approvals[0]
+	a.SessionID, a.By.UID, a.Expires = session, os.Geteuid(), time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	line, err := json.Marshal(a)
+	zinotest.Must(t, err)
+	zinotest.Write(t, filepath.Join(cfg.Daemon.DataDir, "approvals.jsonl"), string(line)+"\n")
 }
 
 // recordTurn records the turn of the examples of undo: it has created a file.

@@ -36,6 +36,7 @@ type subAgent struct {
 	result proto.Raw // the envelope; nil: it has not ended
 	reason string    // why it is parked
 	until  time.Time // when it wakes up
+	waits  string    // the request for an approval that it waits for
 
 	usage proto.Usage // of its end; guarded by session.mu of the parent
 }
@@ -143,7 +144,7 @@ func (t *turn) parkWith(a *subAgent, later []string) {
 	defer t.mu.Unlock()
 	t.notStarted = later
 	if t.parkReason == "" || a.until.After(t.parkUntil) {
-		t.parkReason, t.parkUntil = a.reason, a.until
+		t.parkReason, t.parkUntil, t.parkApproval = a.reason, a.until, a.waits
 	}
 }
 
@@ -236,7 +237,9 @@ func (a *subAgent) start(ctx context.Context) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.mu.Lock()
 	req := p.req
+	p.mu.Unlock()
 	req.Message, req.SessionID, req.ChannelID = a.asks.Request, a.sess.id, ""
 	c := a.sess.newTurn(context.WithoutCancel(p.ctx), req)
 	c.requestID, c.onLimit, c.uid, c.attached = agentRequest, p.onLimit, p.uid, p.attached
@@ -280,8 +283,8 @@ func (a *subAgent) attach() (*turn, error) {
 		}
 		return c, nil
 	}
-	if a.park(c); a.reason == proto.ParkedRestart || !a.until.After(time.Now()) {
-		a.reason, a.until = "", time.Time{}
+	if a.park(c); a.reason == proto.ParkedRestart || !a.until.After(time.Now()) || a.reason == proto.ParkedApproval && a.parent.isAnswered(a.waits) {
+		a.reason, a.until, a.waits = "", time.Time{}, ""
 		c.state = proto.TurnRunning
 		sess.advance()
 		sess.mu.Unlock()
@@ -294,8 +297,9 @@ func (a *subAgent) attach() (*turn, error) {
 
 // park keeps why the sub-agent is parked. Its session.mu is locked.
 func (a *subAgent) park(c *turn) {
-	a.reason, a.until = cmp.Or(c.reason, proto.ParkedRestart), time.Time{}
+	a.reason, a.until, a.waits = cmp.Or(c.reason, proto.ParkedRestart), time.Time{}, ""
 	if lt := c.log.Turn(c.id); lt != nil {
+		a.waits = lt.Approval
 		if at, err := time.Parse(time.RFC3339, lt.Until); err == nil {
 			a.until = at
 		}

@@ -52,6 +52,7 @@ type Service struct {
 	signerErr               error
 	renewAfter              time.Duration // the age at which the token of a run is replaced
 	masks                   masking
+	asked                   asked
 }
 
 // New returns a daemon that uses the sockets of the other services.
@@ -75,6 +76,7 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 		log.Warn("no key for tokens: modes other than yolo are not available", "error", s.signerErr)
 		s.signer = nil
 	}
+	s.openApprovals()
 	for _, name := range config.Services {
 		s.services[name] = &rpc.Client{Service: name, Path: cfg.Socket(name)}
 	}
@@ -101,6 +103,10 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.DaemonRenameSession, s.renameSession)
 	rpc.HandleEvents(srv, proto.DaemonRedact, s.redact)
 	rpc.Handle(srv, proto.DaemonTurns, s.turns)
+	rpc.Handle(srv, proto.DaemonApprovals, s.approvals)
+	rpc.Handle(srv, proto.DaemonApprove, s.approve)
+	rpc.Handle(srv, proto.DaemonGrants, s.grants)
+	rpc.Handle(srv, proto.DaemonRevokeGrant, s.revokeGrant)
 	srv.KeepWhile(s.openTurns)
 	srv.KeepWhile(s.wakes.any)
 	go s.renewLeases()
@@ -114,7 +120,7 @@ func (s *Service) Close() error {
 	for _, c := range s.services {
 		c.Close()
 	}
-	return nil
+	return s.asked.store.Close()
 }
 
 // chat answers a message: as a turn of a session, or as a plain one.

@@ -365,6 +365,7 @@ func (f *following) sendLive(t *turn) {
 		return
 	}
 	f.follower.add(packet{payload: payload, turn: live.Turn})
+	f.sendWaiting()
 	if t == nil {
 		return
 	}

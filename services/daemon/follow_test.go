@@ -62,7 +62,7 @@ func TestFollowerReadsAhead(t *testing.T) {
 // TestFollowerJoinsLongText checks that a follower whose queue was full joins a running
 // turn once and gets each byte of its text once, also if the text is longer than the queue.
 func TestFollowerJoinsLongText(t *testing.T) {
-	sess := &session{id: "s-1", ready: true, log: turnlog.New("s-1", 0)}
+	sess := &session{Service: newEnv(t, all()).service, id: "s-1", ready: true, log: turnlog.New("s-1", 0)}
 	text := strings.Repeat("x", queueMax+1)
 	own := &turn{session: sess, id: "t-1", state: proto.TurnRunning, launched: true, relay: &relay{text: []byte(text)}}
 	sess.turns = []*turn{own}

@@ -194,6 +194,9 @@ func waitsFor(t *turnlog.Turn) string {
 
 // activity is what a running turn does. session.mu is locked.
 func (r *relay) activity() string {
+	if r.asks != "" {
+		return "approval " + r.asks
+	}
 	if len(r.running) == 0 {
 		return "inference"
 	}

@@ -76,7 +76,8 @@ func (r *relay) renewToken() (string, error) {
 
 // signToken returns a token for the run of a turn.
 func (r *relay) signToken() (string, error) {
+	uid := r.turn.requester()
 	defer r.lock()()
 	r.signed = time.Now()
-	return r.turn.token(r.turn.req, r.turn.id, r.turn.uid)
+	return r.turn.token(r.turn.req, r.turn.id, uid)
 }

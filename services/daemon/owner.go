@@ -27,21 +27,23 @@ func ownerOf(uid int) *int {
 	return &uid
 }
 
-// owner is ownerOf for the tools of the turn. A turn that the end of a job started has the
-// user of the turn before.
-func (t *turn) owner() *int {
-	uid := t.uid
-	if t.job != "" {
-		t.mu.Lock()
-		for _, before := range slices.Backward(t.log.Turns) {
-			if before.By != nil {
-				uid = before.By.UID
-				break
-			}
-		}
-		t.mu.Unlock()
+// owner is ownerOf for the tools of the turn.
+func (t *turn) owner() *int { return ownerOf(t.requester()) }
+
+// requester returns the user of the turn. One that the end of a job started has the user of
+// the turn before.
+func (t *turn) requester() int {
+	if t.job == "" {
+		return t.uid
 	}
-	return ownerOf(uid)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, before := range slices.Backward(t.log.Turns) {
+		if before.By != nil {
+			return before.By.UID
+		}
+	}
+	return t.uid
 }
 
 // firstLine reads the first line of a session; of a file without one it is empty.

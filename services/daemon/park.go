@@ -108,6 +108,20 @@ func (l *lot) loaded(session string) {
 	delete(l.loading, session)
 }
 
+// rouse wakes a turn that is parked for an approval.
+func (l *lot) rouse(session, turn string) {
+	l.mu.Lock()
+	p := l.turns[session]
+	if p == nil || p.turn != turn || p.reason != proto.ParkedApproval {
+		l.mu.Unlock()
+		return
+	}
+	awake := *p
+	l.mu.Unlock()
+	awake.reason, awake.until = "", 1
+	l.put(awake)
+}
+
 func (l *lot) drop(session string) *parked {
 	p := l.turns[session]
 	if p == nil {
@@ -265,6 +279,12 @@ func (t *turn) park(r *relay, reason string, until time.Time) error {
 	r.settled()
 	e := proto.LogTurn{Turn: t.id, SessionID: t.session.id, State: proto.TurnParked, Reason: reason, Pending: t.notStarted, TS: timestamp()}
 	e.Discarded = text.Head(string(r.text), discardedMax)
+	if reason == proto.ParkedApproval {
+		t.mu.Lock()
+		e.Approval = t.parkApproval
+		t.mu.Unlock()
+		e.Pending = r.unstarted(e.Approval)
+	}
 	if !until.IsZero() {
 		e.Until = until.UTC().Format(time.RFC3339)
 	}
@@ -278,7 +298,7 @@ func (t *turn) park(r *relay, reason string, until time.Time) error {
 }
 
 // limitText says what a parked turn waits for.
-var limitText = map[string]string{proto.ParkedLimit: "a limit of the provider", proto.ParkedBudget: "the budget is used up"}
+var limitText = map[string]string{proto.ParkedLimit: "a limit of the provider", proto.ParkedBudget: "the budget is used up", proto.ParkedApproval: "a person must allow a call (zino approvals)"}
 
 // parksForStop reports whether the turn ends at its next checkpoint, as the daemon stops.
 func (t *turn) parksForStop() bool {

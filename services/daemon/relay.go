@@ -41,6 +41,7 @@ type relay struct {
 	signed  time.Time     // when the token of the run was signed
 	text    []byte        // of it
 	running []*callOutput // the running calls, in the order of their start
+	asks    string        // the request for an approval that a call waits for
 	notices []proto.Raw   // since the last inference, at most noticesMax
 
 	reported []string    // jobs whose end is among the messages so far
@@ -101,6 +102,9 @@ func (r *relay) Event(typ string, payload []byte) error {
 	case proto.TypeAssistantFinal, proto.TypeToolRequested, proto.TypeUsage, proto.TypeToolFinished, proto.TypeTodo:
 		if typ == proto.TypeAssistantFinal || typ == proto.TypeToolRequested {
 			r.settled()
+		}
+		if typ == proto.TypeToolFinished {
+			r.usedApproval(payload)
 		}
 		if err := r.add(typ, payload, r.step); err != nil {
 			return err
@@ -169,7 +173,7 @@ func (r *relay) checkpoint(payload []byte) error {
 		}
 		t.awaitStop()
 	}
-	if at.Point != proto.PointEnd && t.parksForStop() {
+	if at.Point != proto.PointEnd && at.Point != proto.PointApproval && t.parksForStop() {
 		if err := r.commit(); err != nil {
 			return err
 		}
@@ -193,6 +197,9 @@ func (r *relay) checkpoint(payload []byte) error {
 		if at.Point == proto.PointDelegate {
 			r.delegate(proceed)
 			return nil
+		}
+		if at.Point == proto.PointApproval {
+			return r.approval(at, proceed)
 		}
 		if at.Point == proto.PointInfer {
 			if t.isFull() {

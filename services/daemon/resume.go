@@ -430,6 +430,9 @@ func (s *Service) resumeAll() {
 			}
 			if t := log.Active(); t != nil {
 				p = parkedOf(t, p.session)
+				if t.Approval != "" && s.isAnswered(t.Approval) {
+					p.reason, p.until = "", 1
+				}
 			}
 		}
 		s.lot.put(p)
@@ -501,11 +504,15 @@ func (s *Service) wake(p parked) {
 	if len(sess.turns) > 0 {
 		t = sess.turns[0]
 	}
-	if t != nil && t.state == proto.TurnParked && t.reason == proto.ParkedApproval {
+	if t != nil && t.state == proto.TurnParked && t.reason == proto.ParkedApproval && p.reason == proto.ParkedApproval {
 		w, lt := sess.w, sess.log.Turn(t.id)
 		sess.mu.Unlock()
-		s.expire(sess, w, lt, t)
-		return
+		s.expireApprovals()
+		if a, err := s.asked.store.Get(lt.Approval); err != nil || a.State != proto.ApprovalApproved && a.State != proto.ApprovalDenied {
+			s.expire(sess, w, lt, t)
+			return
+		}
+		sess.mu.Lock() // another daemon has got the answer
 	}
 	if t != nil && t.state == proto.TurnParked {
 		t.state = proto.TurnRunning

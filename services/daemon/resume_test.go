@@ -112,6 +112,9 @@ func newResumeEnvIn(t *testing.T, dir string, scripts ...runScript) *resumeEnv {
 			}
 		})
 		rpc.Handle(s, proto.AgrProceed, func(_ context.Context, req proto.Proceed) (proto.Empty, error) {
+			for id, result := range req.Results {
+				req.Results[id] = bytes.Clone(result)
+			}
 			e.proceeds.Add(req)
 			run, ok := e.waiting.Load(req.Turn)
 			if !ok {

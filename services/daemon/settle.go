@@ -92,6 +92,7 @@ func (sess *session) endCrashed(ctx context.Context, w *writer, t *turnlog.Turn,
 	open := sess.log.Calls(t)
 	sess.mu.Unlock()
 	used := sess.cancelAgents(ctx, t.ID, open)
+	sess.endApprovals(sess.id, t.ID)
 	sess.stopCommands(ctx, sess.id, t.ID)
 	r := record{turnID: t.ID, command: t.Command}
 	for _, call := range open {

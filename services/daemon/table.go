@@ -194,8 +194,11 @@ func (sess *session) rest() {
 		sess.awaitJobs()
 	}
 	sess.count(-len(resting))
+	waits := ""
 	if len(resting) > 0 {
-		sess.lot.put(parkedOf(sess.log.Turn(resting[0].id), sess.id))
+		first := sess.log.Turn(resting[0].id)
+		waits = first.Approval
+		sess.lot.put(parkedOf(first, sess.id))
 	}
 	sess.mu.Unlock()
 	if idle != nil {
@@ -206,6 +209,9 @@ func (sess *session) rest() {
 		if t.keeps {
 			sess.leave()
 		}
+	}
+	if waits != "" && sess.isAnswered(waits) { // before it was in the lot
+		sess.lot.rouse(sess.id, resting[0].id)
 	}
 }
 

@@ -73,8 +73,10 @@ type turn struct {
 	failing    bool      // no more messages are accepted
 	stalled    string    // why its events cannot be stored now
 	unsaved    []byte    // turn_ended of an end that could not be stored
-	parkReason string    // of a sub-agent that is parked
+	parkReason string    // of a sub-agent that is parked, or of an approval
 	parkUntil  time.Time // likewise
+	// parkApproval is the request that the turn is parked for.
+	parkApproval string
 }
 
 // newTurn returns a turn that is not in the table yet.
@@ -404,6 +406,9 @@ func (t *turn) finish() {
 		t.mu.Unlock()
 		if !open && !t.attached {
 			t.dropEnv(t.id)
+		}
+		if !open {
+			t.endApprovals(t.session.id, t.id)
 		}
 		t.remove(t)
 		t.cancel()

@@ -47,6 +47,7 @@ type Store struct {
 	file    *durable.File
 	mark    durable.Mark
 	version durable.Version
+	closed  []proto.Approval // no longer pending, by another daemon
 	byID    map[string]*proto.Approval
 	ids     []string // in the order of their first lines
 }
@@ -142,7 +143,10 @@ func (s *Store) update(fn func(tx *durable.Tx) ([]proto.Approval, error)) error 
 		if err := tx.Append(lines); err != nil {
 			return err
 		}
-		return s.read(tx)
+		others := s.closed
+		err = s.read(tx)
+		s.closed = others
+		return err
 	})
 }
 
@@ -163,6 +167,7 @@ func (s *Store) read(tx *durable.Tx) error {
 	if err != nil {
 		return err
 	}
+	before := s.byID
 	if span.All || s.byID == nil {
 		s.byID, s.ids = map[string]*proto.Approval{}, nil
 	}
@@ -178,14 +183,17 @@ func (s *Store) read(tx *durable.Tx) error {
 		if s.byID[a.ID] == nil {
 			s.ids = append(s.ids, a.ID)
 		}
+		if known := before[a.ID]; known != nil && known.State == proto.ApprovalPending && a.State != known.State {
+			s.closed = append(s.closed, a)
+		}
 		s.byID[a.ID] = &a
 	}
 	s.mark, s.version = span.Next, span.Version
 	return nil
 }
 
-// states are those of a request.
-var states = []string{
+// States are those of a request.
+var States = []string{
 	proto.ApprovalPending, proto.ApprovalApproved, proto.ApprovalDenied, proto.ApprovalUsed, proto.ApprovalStale, proto.ApprovalExpired, proto.ApprovalCanceled,
 }
 
@@ -199,7 +207,7 @@ func parse(line []byte) (a proto.Approval, err error) {
 	switch {
 	case !strings.HasPrefix(a.ID, "ap-"):
 		return a, fmt.Errorf("%.40q is not the id of a request", a.ID)
-	case !slices.Contains(states, a.State):
+	case !slices.Contains(States, a.State):
 		return a, fmt.Errorf("%.40q is not a state", a.State)
 	case a.SessionID == "" || a.Turn == "" || a.CallID == "" || a.Digest == "" || a.Call.Tool == "":
 		return a, errors.New("the call is not complete")
@@ -422,6 +430,22 @@ func isOver(a *proto.Approval, now time.Time) bool {
 	return err != nil || !now.Before(at)
 }
 
+// Approved returns the approved requests of a turn by their calls, as they were when the
+// file was last read.
+func (s *Store) Approved(session, turn string) (ids map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range s.ids {
+		if a := s.byID[id]; a.State == proto.ApprovalApproved && a.SessionID == session && a.Turn == turn {
+			if ids == nil {
+				ids = map[string]string{}
+			}
+			ids[a.CallID] = id
+		}
+	}
+	return ids
+}
+
 // Valid reports whether an approved call may begin.
 func (s *Store) Valid(a proto.Approval) bool {
 	return a.State == proto.ApprovalApproved && !isOver(&a, s.now())
@@ -432,20 +456,10 @@ func (s *Store) Valid(a proto.Approval) bool {
 func (s *Store) Refresh() (closed []proto.Approval, more bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var pending []string
-	for _, id := range s.ids {
-		if s.byID[id].State == proto.ApprovalPending {
-			pending = append(pending, id)
-		}
-	}
 	if err := s.refresh(); err != nil {
 		return nil, true, err
 	}
-	for _, id := range pending {
-		if a := s.byID[id]; a != nil && a.State != proto.ApprovalPending {
-			closed = append(closed, *a)
-		}
-	}
+	closed, s.closed = s.closed, nil
 	for _, a := range s.byID {
 		more = more || a.State == proto.ApprovalPending
 	}
