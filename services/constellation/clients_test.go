@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/fakedaemon"
 )
 
 // clients are the example clients in other languages, with the program that runs each.
@@ -93,5 +94,34 @@ func TestClientsWithoutService(t *testing.T) {
 		if ok || stdout != "" || !strings.Contains(stderr, cfg.Daemon.Socket) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: %q, succeeded: %v, %q", client.file, stdout, ok, stderr)
 		}
+	}
+}
+
+// TestApprovalsClient checks the client that lists requests to allow a call and answers them.
+func TestApprovalsClient(t *testing.T) {
+	d := fakedaemon.New(t)
+	const call = `"call":{"tool":"bash","input":{"command":"a\u001b[2J"}},"preview":{},"reasons":["mode ask"]`
+	d.Answer("approvals", func(fakedaemon.Request) string {
+		return `{"type":"approval_list","approvals":[{"id":"ap-1","digest":"sha256:1",` + call + `},{"id":"ap-2","digest":"sha256:2",` + call + `},{"id":"ap-3","digest":"sha256:3",` + call + `}]}`
+	})
+	path, err := filepath.Abs("../../proto/clients/approvals.py")
+	zinotest.Must(t, err)
+	client := func() (string, error) {
+		cmd := exec.CommandContext(t.Context(), path, d.Socket)
+		cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+		cmd.Stdin = strings.NewReader("y\nn\n\n")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := client()
+	if err != nil || !strings.Contains(out, `"command": "a\u001b[2J"`) || strings.Contains(out, "\x1b") || !strings.Contains(out, "approved\n") || !strings.Contains(out, "denied\n") {
+		t.Errorf("%v: %q", err, out)
+	}
+	zinotest.Equal(t, "an answer", d.Request("approve").JSON(), `{"answer":"once","digest":"sha256:1","id":"ap-1"}`)
+	zinotest.Equal(t, "an answer", d.Request("approve").JSON(), `{"answer":"deny","digest":"sha256:2","id":"ap-2"}`)
+	zinotest.Equal(t, "answers", len(d.Requests("approve")), 2)
+	d.Remove("approvals")
+	if out, err := client(); err == nil || out != "approvals.py: Unknown message type: approvals\n" {
+		t.Errorf("an older daemon: %v: %q", err, out)
 	}
 }

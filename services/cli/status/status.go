@@ -81,6 +81,7 @@ func show(ctx context.Context, env *command.Env) error {
 		printTable(env.Out, reports)
 		printCallers(env.Out, reports)
 		printPolicy(env.Out, policy)
+		printApprovals(env.Out, env, cfg)
 	}
 	switch {
 	case err != nil:
@@ -107,7 +108,16 @@ func printOwn(ctx context.Context, env *command.Env, cfg *config.Config, reports
 	}
 	_, err := io.WriteString(env.Out, "No services are running: zino starts its own for each run. To keep some running: zino up\n\n"+render.Columns(own.rows(), 0))
 	printPolicy(env.Out, policy)
+	printApprovals(env.Out, env, cfg)
 	return err
+}
+
+// printApprovals says where nothing keeps a model's command from approving its own calls:
+// at level off under one uid.
+func printApprovals(out io.Writer, env *command.Env, cfg *config.Config) {
+	if cfg.Exc.Sandbox == proto.LevelOff && !env.Host && cfg.Daemon.Socket != connect.HostSocket {
+		fmt.Fprintln(out, "\nAt sandbox level off a model's command runs as you: nothing keeps it from approving its own calls. Confined levels do.")
+	}
 }
 
 // printPolicy prints the mistakes in the rules of zino policy.
