@@ -493,7 +493,8 @@ func findNetrc(text []byte, pos int) (span, bool) {
 		return span{}, false
 	}
 	if !bytes.Contains(before, []byte("machine ")) && !bytes.Contains(before, []byte("login ")) {
-		// A line of its own has these two words only.
+		// A line of its own has these two words only, behind the sign of a diff.
+		before = bytes.TrimLeft(before, "+-")
 		rest, _, _ := bytes.Cut(text[end:], []byte("\n"))
 		if len(bytes.TrimSpace(before)) > 0 || len(bytes.TrimSpace(rest)) > 0 || plain(secret) {
 			return span{}, false

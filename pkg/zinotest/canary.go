@@ -80,6 +80,7 @@ func Canaries() (list []Canary) {
 	add("URL token", "password", "https://%s@github.com/a/b", "", 24, letter)
 	add(".netrc", "password", "machine example.com login ann password %s", "", 10, letter)
 	add(".netrc line", "password", "\n  password %s\n", "", 10, letter)
+	add(".netrc line in a diff", "password", "\n+  password %s\n", "", 10, letter)
 	add("environment", "value", "DB_PASSWORD=%s", "", 12, lower+digits)
 	add("export", "value", "export MY_TOKEN='%s'", "", 16, letter)
 	add("docker run", "value", "docker run -e API_KEY=%s image", "", 16, letter)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -28,6 +27,7 @@ type agentsEnv struct {
 	provider *fakellm.Server
 	daemon   *rpc.Client
 	root     string
+	logs     zinotest.Buffer
 	stop     func()
 }
 
@@ -48,7 +48,7 @@ func newAgents(t *testing.T, set func(*config.Config), script ...fakellm.Turn) *
 // start starts the services, which stop stops.
 func (e *agentsEnv) start() {
 	e.t.Helper()
-	c, err := constellation.Start(e.cfg, slog.New(slog.DiscardHandler))
+	c, err := constellation.Start(e.cfg, e.logs.Logger())
 	zinotest.Must(e.t, err)
 	e.stop = func() {
 		e.stop = func() {}
