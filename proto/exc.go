@@ -31,6 +31,10 @@ var (
 	// other call is cancelled. Before it starts it is recorded on disk: if that
 	// fails, it is not carried out, and the result has the code "not_recorded".
 	ExcCall = eventsMethod[Call, CallResult]("exc", "call", "call_result")
+	// ExcPreview shows what a call of write, edit or bash would do, without secrets. It
+	// changes nothing and needs no token: the daemon asks for what a person is shown. A
+	// change that cannot be made is the error invalid.
+	ExcPreview = method[Call, ApprovalPreview]("exc", "preview", "approval_preview")
 	// ExcStopTurn stops the calls and executes of a turn, also those whose caller is
 	// gone, and answers when their processes are gone. Later ones of the turn are
 	// refused (denied).
@@ -45,12 +49,17 @@ type CapabilitiesRequest struct{}
 //   - read {path}: returns the file's text, up to 51200 bytes of it
 //   - write {path, content}: creates the file, or replaces its content
 //   - edit {path, old, new, expected_replacements = 1}: replaces a text
-//   - bash {command, timeout_s, background, wake}: runs it with sh -c, without input.
+//   - bash {command, timeout_s, background, wake, escalate}: runs it with sh -c, without
+//     input.
 //     Of a session it is a job (ExcJobs). After timeout_s, 0 to 86400 seconds, or else
 //     [exc] session_timeout, it goes on in the background, and the data has its job
 //     and running; 0 is no limit. With background it does so within a second. An [exc]
 //     timeout other than the default kills it instead, and timeout_s may only lower
-//     it. The end of a job with wake is reported to the model.
+//     it. The end of a job with wake is reported to the model. escalate is why a
+//     confined command needs less confinement: a person must allow that. It then runs
+//     at the level off, from the level unit at the first one of [gate] escalate_to; if
+//     the text starts with "network" and the turn has none, at the same level with
+//     network.
 //
 // A relative path is relative to the root.
 type Call struct {
@@ -84,7 +93,8 @@ type Call struct {
 	// Turn is the turn that the call belongs to.
 	Turn string `json:"turn,omitzero"`
 	// Key identifies the call: SESSION/TURN/STEP/CALL, none of them empty. It is for
-	// calls that change something: read ignores it.
+	// calls that change something, and for those with a grant: read without one ignores
+	// it.
 	Key string `json:"key,omitzero"`
 	// Recover asks for the result of a call that may have been carried out. It needs
 	// a key. A call that ended has its recorded result, and one that runs is waited

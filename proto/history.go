@@ -80,4 +80,5 @@ var Changelog = [...]string{
 	"75 2026-11-23  approvals, approve, grants and revoke_grant of the daemon; packets approval_requested and approval_closed; checkpoint approval with needed, grants of proceed; grant of call, execute and repl's eval; error code approval; escalate of bash",
 	"76 2026-11-23  record and read of audit",
 	"77 2026-11-23  redact of the daemon and of exc, redact_session and redact_store of mem; redacted of the first line of a session log",
+	"78 2026-11-23  preview of exc; key and grant of job_stop",
 }

@@ -99,6 +99,10 @@ type JobID struct {
 	// Token is the token of the turn whose model asks for job_stop, as of call; absent: a
 	// person asks.
 	Token string `json:"token,omitzero"`
+	// Key identifies the call for its approval: SESSION/TURN/STEP/CALL.
+	Key string `json:"key,omitzero"`
+	// Grant is the token of an approval, as of call.
+	Grant string `json:"grant,omitzero"`
 }
 
 // WaitJob waits for the end of a job.

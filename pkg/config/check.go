@@ -102,6 +102,7 @@ func (c *Config) keyRules() []rule {
 		{"gate.notify", isCommand(c.Gate), `a command line, or a list of arguments such as ["notify-send", "zino"]`},
 		{"audit.mirror", c.Audit.Mirror == MirrorJournal || c.Audit.Mirror == MirrorNone || filepath.IsAbs(c.Audit.Mirror), `"journal", "none", or the absolute path of a file`},
 		{"audit.keep_days", c.Audit.KeepDays >= 0, "days, 0 (for ever) or more"},
+		{"gate.escalate_to", areEscalations(c.Gate.EscalateTo), quoted(slices.DeleteFunc(slices.Clone(proto.Levels), func(l proto.Level) bool { return l == proto.LevelUnit }))},
 		{"mem.durability", slices.Contains([]string{"fsync", "os"}, c.Mem.Durability), `"fsync" or "os"`},
 		{"mem.embed", c.Mem.Embed == "" || isEmbedModel(c.Mem.Embed), `empty (off), or provider/model such as "ollama/nomic-embed-text", the provider one of ` + quoted(embedProviders)},
 		{"mem.remember", slices.Contains([]string{"store", "propose"}, c.Mem.Remember), `"store" or "propose"`},
@@ -177,6 +178,11 @@ func within(v, low, high float64) bool { return !math.IsNaN(v) && v >= low && v 
 func isURL(s string) bool {
 	u, err := url.Parse(s)
 	return s == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// areEscalations reports whether all are levels other than unit.
+func areEscalations(levels []proto.Level) bool {
+	return !slices.ContainsFunc(levels, func(l proto.Level) bool { return l == proto.LevelUnit || !slices.Contains(proto.Levels, l) })
 }
 
 func isLevel(s string) bool {

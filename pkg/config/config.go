@@ -158,6 +158,9 @@ type Gate struct {
 	GrantDays    int      `toml:"grant_days"`    // how long an answer "always" holds
 	Approvers    []string `toml:"approvers"`     // who may answer: "root", "requester", users, "group:NAME"
 	Notify       any      `toml:"notify"`        // what is run for a new request: see NotifyArgv
+	// EscalateTo has the level that a command at level unit gets if it asks for less
+	// confinement: the first one. Empty: it is denied.
+	EscalateTo []proto.Level `toml:"escalate_to"`
 }
 
 // NotifyArgv returns the command that is run for a new request: a list of arguments, or a
@@ -295,7 +298,7 @@ func Default() *Config {
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md", SessionTemplate: "SESSION.md"},
 		Exc:             Exc{Socket: "/run/zino/exc.sock", DataDir: "data/exc", OrphanTimeout: "10m", Timeout: 30, SessionTimeout: 120, JobLinger: "15m", JobMaxAge: "24h", JobOutputMax: 64 << 20, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
 		Undo:            Undo{Enabled: true, Files: 20000, FileBytes: 16 << 20, Bytes: 64 << 20, ScanMS: 2000, MaxBytes: 2 << 30, MaxAge: "336h", Exclude: undoExclude},
-		Gate:            Gate{Env: []string{"LANG", "LC_*", "TZ", "TERM", "NO_COLOR", "CI", "GO*"}, Expires: "24h", GrantDays: 30, Approvers: []string{"root", "requester"}, Notify: ""},
+		Gate:            Gate{Env: []string{"LANG", "LC_*", "TZ", "TERM", "NO_COLOR", "CI", "GO*"}, Expires: "24h", GrantDays: 30, Approvers: []string{"root", "requester"}, Notify: "", EscalateTo: []proto.Level{}},
 		Mask:            Mask{Files: []string{}, ValuesFromEnv: []string{}, Allow: []string{}, Shapes: true},
 		Audit:           Audit{Socket: "/run/zino/audit.sock", DataDir: "data/audit", Mirror: MirrorJournal, KeepDays: 90, Readers: []string{"root", "group:adm"}},
 		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync", Remember: "store", SessionIndex: true},

@@ -67,6 +67,7 @@ type Part struct {
 	// Rule says which rule of which file has decided, or which mode.
 	Rule   string `json:"rule"`
 	Reason string `json:"reason,omitzero"` // of the rule, or why no rule could allow
+	about  string // what a mode asks about
 }
 
 // Decide decides a call by the files as they are now.
@@ -82,7 +83,7 @@ func (p *Policy) decide(c *Call) (d Decision) {
 	builtin, host, user := p.Files()
 	one := part{tool: c.Tool, source: c.subject(), path: c.Path}
 	if problems := slices.Concat(host.Problems, user.Problems); len(problems) > 0 && c.kind() != reads {
-		d.Parts = []Part{{one.source, Deny, "broken policy", problems[0]}}
+		d.Parts = []Part{{Command: one.source, Action: Deny, Rule: "broken policy", Reason: problems[0]}}
 		return d
 	}
 	e := &evaluation{Call: c, files: []*File{builtin, host, user}, host: host, user: user}
@@ -159,7 +160,7 @@ func (e *evaluation) part(p *part) Part {
 	case mode.Action == Deny: // plan changes nothing, also with a rule that allows
 		return mode
 	case result.Action == None && p.opaque && mode.Action == Allow && e.hidden():
-		return Part{p.source, Ask, "rules for commands", p.doubt}
+		return Part{Command: p.source, Action: Ask, Rule: "rules for commands", Reason: p.doubt}
 	case result.Action == None:
 		return mode
 	}
@@ -263,29 +264,38 @@ func (e *evaluation) byMode(p *part, at location) Part {
 	if e.Tool == "bash" && confined {
 		kind = commands // the sandbox confines redirections as well
 	}
-	below := at.belowRoot() || !slices.Contains([]string{"read", "write", "edit"}, p.tool)
-	action := Allow
+	isFile := slices.Contains([]string{"read", "write", "edit"}, p.tool)
+	below := at.belowRoot() || !isFile
+	result := Part{Command: source, Action: Allow, Rule: "mode " + string(e.Mode), Reason: p.doubt, about: p.tool}
+	switch {
+	case kind == commands:
+		result.about = "commands at level " + string(e.Sandbox)
+	case isFile && below:
+		result.about += " below the root"
+	case isFile:
+		result.about += " outside of the root"
+	}
 	switch e.Mode {
 	case Plan:
 		if kind != reads && (kind != commands || e.Sandbox != proto.LevelReadOnly) {
-			return Part{source, Deny, "mode plan", "plan mode changes nothing; describe the change instead"}
+			result.Action, result.Reason = Deny, "plan mode changes nothing; describe the change instead"
 		}
 	case Asks:
 		if kind != reads || !below {
-			action = Ask
+			result.Action = Ask
 		}
 	case Auto:
 		if kind == writes && !below || kind == commands && !confined || kind == others && !e.usual() {
-			action = Ask
+			result.Action = Ask
 		}
 	case Yolo:
 		if e.Tool == "page_eval" && confined && !e.FromSandbox {
-			return Part{source, Deny, "mode yolo", "[repl] from_sandbox does not allow it at sandbox level " + string(e.Sandbox)}
+			result.Action, result.Reason = Deny, "[repl] from_sandbox does not allow it at sandbox level "+string(e.Sandbox)
 		}
 	default:
-		action = Deny // not a mode
+		result.Action = Deny // not a mode
 	}
-	return Part{source, action, "mode " + string(e.Mode), p.doubt}
+	return result
 }
 
 // usual reports whether mode auto allows a call that is neither of a file nor of a command.

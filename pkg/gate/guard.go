@@ -2,11 +2,9 @@ package gate
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,15 +15,20 @@ import (
 )
 
 // Guard decides the calls that a service carries out: by the token of their turn, the
-// policy and the mode.
+// policy, the mode, and the token of an approval.
 type Guard struct {
 	policy   *Policy
 	verifier *Verifier
 	require  bool        // no call without a token
 	level    proto.Level // of turns that name none
+	network  bool        // of those, at confined levels
+	// escalateTo are the levels that a command at level unit may ask for.
+	escalateTo []proto.Level
+	started    time.Duration // by CLOCK_BOOTTIME
 
 	mu    sync.Mutex
-	users map[int]person // known ones, by uid
+	users map[int]person       // known ones, by uid
+	used  map[string]time.Time // keys of approvals, see Request.Once
 }
 
 // person is the user whose turn a call belongs to.
@@ -33,9 +36,11 @@ type person struct{ name, home string }
 
 // NewGuard returns the guard of a service.
 func NewGuard(cfg *config.Config) *Guard {
+	_, started, _ := uptime() // without it no approval can be checked
 	return &Guard{
 		policy: New(PlacesOf(cfg)), verifier: NewVerifier(cfg.Daemon.Socket, cfg.Daemon.DataDir), require: cfg.Gate.RequireToken, level: cfg.Exc.Sandbox,
-		users: map[int]person{},
+		network: cfg.Exc.Network, escalateTo: cfg.Gate.EscalateTo,
+		started: started, users: map[int]person{}, used: map[string]time.Time{},
 	}
 }
 
@@ -71,8 +76,17 @@ func (g *Guard) Turn(token string) (Turn, error) {
 	return t, nil
 }
 
-// Level returns the level of confinement of a turn.
-func (g *Guard) Level(t Turn) proto.Level { return cmp.Or(t.Sandbox, g.level) }
+// Level returns the level of confinement of a turn, and whether its code has the network.
+func (g *Guard) Level(t Turn) (level proto.Level, network bool) {
+	level = cmp.Or(t.Sandbox, g.level)
+	switch {
+	case !level.Confined():
+		return level, true
+	case t.Network != nil:
+		return level, *t.Network
+	}
+	return level, g.network
+}
 
 // Signed reports whether the turn is that of a token.
 func (t Turn) Signed() bool { return t.V != 0 }
@@ -107,32 +121,6 @@ func Within(level proto.Level, network bool, turn proto.Level, turnNetwork bool)
 func misfit(field string) error {
 	return proto.Errorf(proto.CodeDenied, "the token of the turn does not fit: %s", field)
 }
-
-// Permit returns why a call of a turn is not carried out, for the model; "" if it is.
-func (g *Guard) Permit(t Turn, c Call) (refusal string) {
-	c.Mode, c.UID = t.Mode, t.By
-	who := g.person(t.By)
-	c.User, c.Home = who.name, who.home
-	d := g.policy.Decide(&c)
-	switch d.Action {
-	case Deny:
-		i := slices.IndexFunc(d.Parts, func(p Part) bool { return p.Action == Deny })
-		p := d.Parts[i]
-		if p.Reason == "" {
-			p.Reason = p.Rule
-		}
-		return Denied + p.Reason
-	case Ask:
-		return fmt.Sprintf("%s%s at sandbox level %s.", NeedsPerson, c.Tool, c.Sandbox)
-	}
-	return ""
-}
-
-// Beginnings of refusals.
-const (
-	Denied      = "denied: "                       // by a rule, or in the mode plan
-	NeedsPerson = "Not allowed without a person: " // a person would have to allow the call
-)
 
 // person returns a user. The home directory is without symbolic links.
 func (g *Guard) person(uid int) person {

@@ -34,20 +34,51 @@ func (t *turn) delegates(c *call) bool {
 	return c.failure == nil
 }
 
-// startAgents has the caller carry out a batch of calls, each by a turn of its own.
-func (t *turn) startAgents(batch []call) error {
-	started := time.Now()
+// delegate starts sub-agents for a batch of calls, except for those that are not allowed.
+func (t *turn) delegate(batch []call) error {
+	var allowed []*call
 	for i := range batch {
-		if err := t.reportStart(&batch[i]); err != nil {
+		c := &batch[i]
+		err := error(nil)
+		if !c.recovers { // else it was allowed
+			err = t.permit(c, c.tool.gate)
+		}
+		if err == nil {
+			allowed = append(allowed, c)
+			continue
+		}
+		r := failed(err)
+		if r.end != nil {
+			return r.end
+		}
+		if err := t.reportStart(c); err != nil {
+			return err
+		}
+		if err := t.conclude(c, r, time.Now()); err != nil {
 			return err
 		}
 	}
-	next, err := t.checkpoint(batch[0].step, proto.PointDelegate, batch...)
+	if len(allowed) == 0 {
+		return nil
+	}
+	return t.startAgents(allowed)
+}
+
+// startAgents has the caller carry out a batch of calls, each by a turn of its own.
+func (t *turn) startAgents(batch []*call) error {
+	started := time.Now()
+	at := proto.Checkpoint{Turn: t.req.Turn, Step: batch[0].step, Point: proto.PointDelegate}
+	for _, c := range batch {
+		if err := t.reportStart(c); err != nil {
+			return err
+		}
+		at.Batch = append(at.Batch, c.id)
+	}
+	next, err := t.wait(at)
 	if err != nil {
 		return err
 	}
-	for i := range batch {
-		c := &batch[i]
+	for _, c := range batch {
 		if u, ok := next.Usage[c.id]; ok {
 			t.spend(u)
 			c.usage = &u

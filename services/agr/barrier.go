@@ -121,14 +121,19 @@ func (s stopped) Error() string { return "stopped: " + string(s) }
 // checkpoint waits until the caller has stored what led to this point. Without a turn
 // it does not wait.
 func (t *turn) checkpoint(step int, point string, calls ...call) (proto.Proceed, error) {
-	b := t.barrier
-	if b == nil {
+	if t.barrier == nil {
 		return proto.Proceed{}, nil
 	}
 	at := proto.Checkpoint{Turn: t.req.Turn, Step: step, Point: point}
 	for _, c := range calls {
 		at.Batch = append(at.Batch, c.id)
 	}
+	return t.wait(at)
+}
+
+// wait waits at a checkpoint.
+func (t *turn) wait(at proto.Checkpoint) (proto.Proceed, error) {
+	b := t.barrier
 	b.mu.Lock()
 	b.at = &at // before the packet is sent: the answer can be faster than the return
 	b.mu.Unlock()
@@ -138,7 +143,7 @@ func (t *turn) checkpoint(step int, point string, calls ...call) (proto.Proceed,
 	select {
 	case p := <-b.answer:
 		if p.Token != "" {
-			t.req.Token = p.Token
+			t.renewed.Store(&p.Token)
 		}
 		if p.Stop != "" {
 			return p, stopped(p.Stop)

@@ -14,19 +14,19 @@ import (
 var errLost = errors.New("the result of the call is lost")
 
 // key identifies a call for exc, which carries out each key once. It is empty for
-// calls that change nothing, are not exc's, or do not belong to a turn.
-func (t *turn) key(c *call) string {
-	if t.barrier == nil || c.tool.recover != askExc {
+// calls that change nothing and have no grant, are not exc's, or do not belong to a turn.
+func (t *turn) key(c *call, grant string) string {
+	if c.tool.recover != askExc && (grant == "" || c.tool.Name != readTool) {
 		return ""
 	}
-	return fmt.Sprintf("%s/%s/%d/%s", t.req.SessionID, t.req.Turn, c.step, c.id)
+	return t.fullKey(c)
 }
 
 // once has exc carry out a call. If the connection breaks or exc stops, the call may
 // have begun: until excGone has passed, exc is asked for the result of a call with a
 // key, and to repeat one that changes nothing. Other calls are tried once.
-func (t *turn) once(c *call, try func(key string, recover bool, since string) error) error {
-	key, recover, since := t.key(c), c.recovers, c.since
+func (t *turn) once(c *call, grant string, try func(key string, recover bool, since string) error) error {
+	key, recover, since := t.key(c, grant), c.recovers, c.since
 	if key == "" {
 		recover, since = false, ""
 	} else if !recover {
@@ -75,13 +75,15 @@ func (t *turn) callExc(c *call, _ fields) result {
 	req := proto.Call{
 		Tool: c.name, Input: c.input, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
 		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, OutputBytes: t.outputBytes, Events: t.req.Events,
-		SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.req.Token, Mask: t.req.Mask,
+		SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.token(), Mask: t.req.Mask,
 	}
 	var answer proto.CallResult
-	err := t.once(c, func(key string, recover bool, since string) (err error) {
-		req.Key, req.Recover, req.Since = key, recover, since
-		answer, err = rpc.CallEvents(t.ctx, t.exc, proto.ExcCall, req, func(typ string, payload []byte) error { return t.passOutput(c, typ, payload) })
-		return err
+	err := t.approved(c, func(grant string) error {
+		return t.once(c, grant, func(key string, recover bool, since string) (err error) {
+			req.Key, req.Recover, req.Since, req.Grant = key, recover, since, grant
+			answer, err = rpc.CallEvents(t.ctx, t.exc, proto.ExcCall, req, func(typ string, payload []byte) error { return t.passOutput(c, typ, payload) })
+			return err
+		})
 	})
 	if err == nil && !isEnvelope(answer.Result) {
 		err = errors.New("exc answered with something that is not a result")
@@ -122,12 +124,14 @@ func (t *turn) passOutput(c *call, typ string, payload []byte) error {
 func (t *turn) execute(c *call, executor, code string) (r proto.Result, err error) {
 	req := proto.Execute{
 		Executor: executor, Code: code, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
-		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.req.Token, Mask: t.req.Mask,
+		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.token(), Mask: t.req.Mask,
 	}
-	err = t.once(c, func(key string, recover bool, since string) (err error) {
-		req.Key, req.Recover, req.Since = key, recover, since
-		r, err = rpc.Call(t.ctx, t.exc, proto.ExcExecute, req)
-		return err
+	err = t.approved(c, func(grant string) error {
+		return t.once(c, grant, func(key string, recover bool, since string) (err error) {
+			req.Key, req.Recover, req.Since, req.Grant = key, recover, since, grant
+			r, err = rpc.Call(t.ctx, t.exc, proto.ExcExecute, req)
+			return err
+		})
 	})
 	if err == nil && r.UndoNotice {
 		err = t.report(t.out.Event, proto.TypeNotice, proto.Notice{Kind: proto.NoticeUndo, Text: r.Undo})

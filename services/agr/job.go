@@ -65,7 +65,10 @@ func (t *turn) onJob(c *call, f fields) result {
 	case action == "wait":
 		info, err = askJobs(t, c, proto.ExcJobWait, proto.WaitJob{Job: job, SessionID: t.req.SessionID, TimeoutS: &wait})
 	case action == "stop":
-		info, err = askJobs(t, c, proto.ExcJobStop, proto.JobID{Job: job, SessionID: t.req.SessionID, Token: t.req.Token})
+		err = t.approved(c, func(grant string) (err error) {
+			info, err = askJobs(t, c, proto.ExcJobStop, proto.JobID{Job: job, SessionID: t.req.SessionID, Token: t.token(), Key: t.fullKey(c), Grant: grant})
+			return err
+		})
 	default:
 		return refused("action must be output, wait or stop")
 	}
@@ -80,7 +83,7 @@ func (t *turn) onJob(c *call, f fields) result {
 
 // askJobs asks exc, again if it is restarted meanwhile: jobs run on.
 func askJobs[Q, R any](t *turn, c *call, method proto.Method[Q, R], req Q) (answer R, err error) {
-	err = t.once(c, func(string, bool, string) (err error) {
+	err = t.once(c, "", func(string, bool, string) (err error) {
 		answer, err = rpc.Call(t.ctx, t.exc, method, req)
 		return err
 	})

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zino/pkg/catalog"
@@ -129,7 +130,22 @@ type turn struct {
 	loops      loops        // of a session: the last calls
 	mask       turnMask
 	send       sync.Mutex // serializes the events of concurrent calls
+
+	renewed atomic.Pointer[string] // the token of the last proceed that had one
+	asking  sync.Mutex             // serializes questions about concurrent calls
+	stopped error                  // that ended the run at such a question; guarded by asking
 }
+
+// token returns the token of the turn.
+func (t *turn) token() string {
+	if token := t.renewed.Load(); token != nil {
+		return *token
+	}
+	return t.req.Token
+}
+
+// root returns the working directory of the tools.
+func (t *turn) root() string { return cmp.Or(t.req.Root, t.req.Cwd) }
 
 // inference is one request to the model with the calls of its answer.
 type inference struct {

@@ -498,7 +498,7 @@ func TestOffer(t *testing.T) {
 func TestOwn(t *testing.T) {
 	raw := offer(&catalog.Snapshot{}, kit{})
 	job := (len(encode(jobTool.function)) + len(`,{"type":"function","function":}`)) / 4
-	if tokens := len(raw)/4 - job; tokens >= 500 || job > 80 {
+	if tokens := len(raw)/4 - job; tokens >= 540 || job > 80 {
 		t.Errorf("%d tokens, and %d of job", tokens, job)
 	}
 	if tokens := (len(offer(&catalog.Snapshot{}, withTodo)) - len(raw)) / 4; tokens > 100 {
@@ -531,7 +531,7 @@ func TestOwn(t *testing.T) {
 			continue
 		}
 		for name, property := range p.Properties {
-			optional := property.Type != "string"
+			optional := property.Type != "string" || name == "escalate"
 			if property.Description == "" || optional == slices.Contains(p.Required, name) {
 				t.Errorf("%s of %s: %+v", name, f.Function.Name, property)
 			}

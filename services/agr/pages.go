@@ -25,7 +25,7 @@ func (t *turn) listPages(*call, fields) result {
 
 // evalInPage runs code in a page. If the turn is canceled meanwhile, the answer is
 // only in the page's file.
-func (t *turn) evalInPage(_ *call, f fields) result {
+func (t *turn) evalInPage(c *call, f fields) result {
 	const day = 86_400_000 // ms: the most that repl accepts
 	page, err := f.text("page")
 	code, codeErr := f.text("code")
@@ -37,7 +37,13 @@ func (t *turn) evalInPage(_ *call, f fields) result {
 		return refused("Empty code block.")
 	}
 	level := cmp.Or(t.req.Sandbox, t.sandbox)
-	r, err := rpc.Call(t.ctx, t.repl, proto.ReplEval, proto.Eval{Page: page, Code: code, TimeoutMS: int64(limit), Sandbox: level, Token: t.req.Token})
+	var r proto.Evaluated
+	err = t.approved(c, func(grant string) (err error) {
+		r, err = rpc.Call(t.ctx, t.repl, proto.ReplEval, proto.Eval{
+			Page: page, Code: code, TimeoutMS: int64(limit), Sandbox: level, Token: t.token(), Key: t.fullKey(c), Grant: grant,
+		})
+		return err
+	})
 	if err != nil {
 		return pageFailed(err)
 	}

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"zino/pkg/catalog"
-	"zino/pkg/gate"
 	"zino/proto"
 )
 
@@ -34,7 +32,7 @@ func (t *turn) perform(calls []call) error {
 			}
 		}
 		if batch[0].delegated {
-			if err := t.startAgents(batch); err != nil {
+			if err := t.delegate(batch); err != nil {
 				return err
 			}
 			continue
@@ -77,44 +75,29 @@ func (t *turn) findTools(calls []call) {
 		if c.tool, known = find(snapshot, t.kit, list, c.name); !known && !c.recovers && c.failure == nil {
 			c.failure = &toolError{code: proto.ToolUnknown, message: fmt.Sprintf("There is no tool '%s'. There are: %s.", c.name, strings.Join(toolNames(list), ", "))}
 		}
-		if c.delegated = t.delegates(c); c.delegated {
-			c.failure = t.permit(c.tool.gate)
-			c.delegated = c.failure == nil
-		}
+		c.delegated = t.delegates(c)
 	}
-}
-
-// permit returns why a tool that agr itself carries out is not used; nil if it is.
-func (t *turn) permit(tool string) *toolError {
-	turn, err := t.guard.Turn(t.req.Token)
-	if err == nil {
-		err = turn.Fits(t.req.SessionID, t.req.Turn, cmp.Or(t.req.Root, t.req.Cwd))
-	}
-	if err != nil {
-		return failed(err).err
-	}
-	call := gate.Call{Tool: tool, Root: t.req.Root, Sandbox: t.guard.Level(turn)}
-	if tool == catalog.Remember && t.propose {
-		call.Action = "propose"
-	}
-	if why := t.guard.Permit(turn, call); why != "" {
-		return &toolError{code: proto.ToolDenied, message: why}
-	}
-	return nil
 }
 
 func (t *turn) performOne(c *call) error {
+	f, r := t.prepare(c)
+	if r.end != nil {
+		return r.end
+	}
 	started := time.Now()
 	if err := t.reportStart(c); err != nil {
 		return err
 	}
-	return t.conclude(c, t.carryOut(c), started)
+	if !r.final() {
+		r = c.tool.call(t, c, f)
+	}
+	return t.conclude(c, r, started)
 }
 
 // conclude keeps and reports the result of a call, except of one that is canceled
-// with the turn.
+// with the turn, or that waits for a person when the turn ends.
 func (t *turn) conclude(c *call, r result, started time.Time) error {
-	if err := t.ended(); err != nil {
+	if err := cmp.Or(t.ended(), r.end); err != nil {
 		return err
 	}
 	n := 0
@@ -133,42 +116,44 @@ func (t *turn) conclude(c *call, r result, started time.Time) error {
 	return t.warnOfLoop(c, n)
 }
 
-// carryOut carries out a call of a session. The name is checked first.
-func (t *turn) carryOut(c *call) result {
+// prepare checks a call of a session, the name first. The result is not final for one that
+// may be carried out.
+func (t *turn) prepare(c *call) (fields, result) {
 	if c.failure != nil {
-		return result{err: c.failure}
+		return nil, result{err: c.failure}
 	}
 	if c.recovers && c.tool.recover == interrupt {
-		return interrupted()
+		return nil, interrupted()
 	}
 	f, err := argumentsOf(c.arguments)
 	if err != nil && c.name == proto.TaskTool {
-		return malformedTask(err)
+		return nil, malformedTask(err)
 	}
 	if err != nil {
-		return malformedCall(err)
+		return nil, malformedCall(err)
 	}
 	if missing, ok := f.lacks(c.tool.required...); ok {
-		return refused("The field %q is missing.", missing)
+		return nil, refused("The field %q is missing.", missing)
 	}
 	if c.tool.gate != "" {
-		if e := t.permit(c.tool.gate); e != nil {
-			return result{err: e}
+		if err := t.permit(c, c.tool.gate); err != nil {
+			return nil, failed(err)
 		}
 	}
-	return c.tool.call(t, c, f)
+	return f, result{}
 }
 
 // carryOutBlock carries out a block of a plain run. Errors are results for the model
 // and do not end the turn.
 func (t *turn) carryOutBlock(e Event) result {
+	var c call
 	if e.Kind == Task {
 		f, err := object(e.Body)
 		if err != nil {
 			return malformedTask(err)
 		}
-		if e := t.permit(proto.TaskTool); e != nil {
-			return result{err: e}
+		if err := t.permit(&c, proto.TaskTool); err != nil {
+			return failed(err)
 		}
 		return t.runTask(f)
 	}
@@ -185,9 +170,9 @@ func (t *turn) carryOutBlock(e Event) result {
 		return malformedCall(err)
 	}
 	if tool.Builtin != "" {
-		if e := t.permit(tool.Builtin); e != nil {
-			return result{err: e}
+		if err := t.permit(&c, tool.Builtin); err != nil {
+			return failed(err)
 		}
 	}
-	return t.use(tool, &call{}, f)
+	return t.use(tool, &c, f)
 }

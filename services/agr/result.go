@@ -12,10 +12,11 @@ import (
 	"zino/proto"
 )
 
-// result is the result of a call: the first of err, data, ran and text that is set.
+// result is the result of a call: the first of end, err, data, ran and text that is set.
 // plain is its form for the text of a plain run, envelope that for sessions and
 // events.
 type result struct {
+	end  error // the run ends without a result
 	err  *toolError
 	data proto.Raw     // a whole envelope
 	ran  *proto.Result // of code
@@ -34,6 +35,9 @@ type toolError struct {
 	message  string
 	verbatim bool // the text of a plain run has no "Error: " before the message
 }
+
+// final reports whether there is a result already.
+func (r result) final() bool { return r.end != nil || r.err != nil || r.data != nil }
 
 // plain returns the form for the text of a plain run.
 func (r result) plain() string {
@@ -140,7 +144,15 @@ func refused(format string, args ...any) result {
 }
 
 // failed reports an error of the service that carries out the call.
-func failed(err error) result { return result{err: &toolError{toolCode(err), err.Error(), false}} }
+func failed(err error) result {
+	if stop, ok := errors.AsType[stopped](err); ok {
+		return result{end: stop}
+	}
+	if a, ok := errors.AsType[answered](err); ok {
+		return result{data: a.envelope}
+	}
+	return result{err: &toolError{toolCode(err), err.Error(), false}}
+}
 
 func toolCode(err error) string {
 	switch {

@@ -114,7 +114,8 @@ var ownTools = []tool{
 			encode(texts("command", "The command; it can have several lines.").
 				with("timeout_s", property{Type: "integer", Description: "The limit."}).
 				with("background", property{Type: "boolean", Description: "A job at once."}).
-				with("wake", property{Type: "boolean", Description: "Report its end."})),
+				with("wake", property{Type: "boolean", Description: "Report its end."}).
+				with("escalate", property{Type: "string", Description: `After a refusal by the sandbox: why to run outside. "network" if only that is missing.`})),
 		},
 		recover: askExc, call: (*turn).callExc,
 	},

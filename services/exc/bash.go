@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"zino/pkg/mask"
@@ -279,8 +280,31 @@ func (s *Service) jobData(req proto.Call, r *jobRun) (data bashData, err error) 
 	data.ExitCode = -1
 	if state := r.State(); state.ExitCode != nil {
 		data.ExitCode = *state.ExitCode
+		data.Note = sandboxNote(r.Record().Sandbox, r.Record().Network, data.ExitCode, data.Stdout, data.Stderr)
 	}
 	return data, err
+}
+
+// refusals are texts of programs to which the sandbox refused something, in lower case.
+var refusals = []string{
+	"permission denied", "eacces", "operation not permitted", "eperm", "read-only file system", "erofs", "network is unreachable", "enetunreach",
+	"connection refused", "econnrefused", "could not resolve", "name resolution", "name or service not known", "no such host", "enotfound", "eai_again",
+	"unknown host", "couldn't resolve",
+}
+
+// sandboxNote returns what the result of a command says if the sandbox may be why it failed.
+func sandboxNote(level proto.Level, network bool, exitCode int, outputs ...string) string {
+	if exitCode == 0 || !level.Confined() || !slices.ContainsFunc(outputs, func(text string) bool {
+		text = strings.ToLower(text)
+		return slices.ContainsFunc(refusals, func(refusal string) bool { return strings.Contains(text, refusal) })
+	}) {
+		return ""
+	}
+	where := string(level)
+	if !network {
+		where += ", no network"
+	}
+	return "This may have failed because of the sandbox (" + where + ")."
 }
 
 // jobConfinement is how a job was confined, and what it has used.

@@ -27,7 +27,7 @@ const (
 // an invalid key are errors; everything else is a result.
 func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error) {
 	key, recovers := req.Key, req.Recover
-	if req.Tool == files.Read { // it changes nothing: it is carried out again
+	if req.Tool == files.Read && req.Grant == "" { // it changes nothing: it is carried out again
 		key, recovers = "", false
 	}
 	input, err := wire.Line(req.Input)
@@ -42,7 +42,7 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 	if c.mask, err = s.masker(req.Mask, req.Env); err != nil {
 		return proto.CallResult{}, err
 	}
-	err = s.admit(req.Token, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
+	err = s.admit(req.Token, req.Grant, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
 	if err != nil {
 		return proto.CallResult{}, err
 	}
@@ -56,7 +56,7 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 	}
 	result, err := once(ctx, s, c, live, steps[proto.CallResult]{
 		run: func(ctx context.Context) (proto.CallResult, error) {
-			if err := s.permitCall(ctx, c, req); err != nil {
+			if err := s.permitCall(ctx, c, &req); err != nil {
 				return c.result(reply{}, err)
 			}
 			return c.result(s.carryOut(ctx, req, c))
@@ -108,7 +108,8 @@ func (s *Service) carryOut(ctx context.Context, req proto.Call, c *turnCall) (re
 	switch req.Tool {
 	case files.Read, files.Write, files.Edit:
 		return s.onFile(ctx, req, func(ctx context.Context, st start) error {
-			if err := s.permit(ctx, c, req.Tool, "", st.plan.Path); err != nil { // a link may have been replaced meanwhile
+			err := s.permitPlan(ctx, c, req, *st.plan)
+			if err != nil || req.Tool == files.Read && c.key == "" {
 				return err
 			}
 			return s.begin(ctx, c, st)
@@ -128,6 +129,9 @@ func (s *Service) carryOut(ctx context.Context, req proto.Call, c *turnCall) (re
 func (s *Service) settle(ctx context.Context, req proto.Call, begun calls.Call, call *turnCall) (r reply, settled bool, err error) {
 	if begun.Job != "" {
 		return s.recoverJob(ctx, req, begun.Job, call)
+	}
+	if req.Tool == files.Read {
+		return reply{}, false, nil
 	}
 	if begun.After == "" { // a command, which ended with the exc before this one
 		return reply{}, true, interrupted
@@ -181,6 +185,8 @@ type bashData struct {
 	// Job is the job that goes on in the background, with Running until it has ended.
 	Job     string `json:"job,omitzero"`
 	Running bool   `json:"running,omitzero"`
+	// Note says that the sandbox may be why the command failed.
+	Note string `json:"note,omitzero"`
 }
 
 // bash carries out a call of bash, {command}.
@@ -243,6 +249,7 @@ type bashInput struct {
 	TimeoutS   *int   `json:"timeout_s,omitzero"`
 	Background bool   `json:"background,omitzero"`
 	Wake       bool   `json:"wake,omitzero"`
+	Escalate   string `json:"escalate,omitzero"` // why it needs less confinement
 }
 
 // timeoutMax is the longest timeout_s of bash, in seconds.

@@ -164,6 +164,7 @@ func (s *Service) Register(r *rpc.Server) {
 	rpc.Handle(r, proto.ExcCapabilities, s.capabilities)
 	rpc.HandleEvents(r, proto.ExcCall, s.call)
 	rpc.HandleEvents(r, proto.ExcRedact, s.redact)
+	rpc.Handle(r, proto.ExcPreview, within(s, s.preview))
 	rpc.Handle(r, proto.ExcJobStop, s.stopJob)
 	s.draining = r.Draining()
 	rpc.Handle(r, proto.ExcStopTurn, s.stopTurn)

@@ -26,7 +26,7 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	if c.mask, err = s.masker(req.Mask, req.Env); err != nil {
 		return proto.Result{}, err
 	}
-	err = s.admit(req.Token, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
+	err = s.admit(req.Token, req.Grant, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
 	if err != nil {
 		return proto.Result{}, err
 	}

@@ -23,8 +23,8 @@ import (
 )
 
 // onFile carries out read, write or edit: at the level off in this process, at
-// the others in a helper in the sandbox. It calls begin for a change that is allowed,
-// before it is made.
+// the others in a helper in the sandbox. It calls begin for a change that the sandbox
+// allows, before it is made, and for a read, before its result is returned.
 func (s *Service) onFile(ctx context.Context, req proto.Call, begin func(context.Context, start) error) (reply, error) {
 	c, err := s.clientOf(req.Env, req.Root, req.Cwd, req.Umask)
 	if err != nil {
@@ -44,9 +44,6 @@ func (s *Service) onFile(ctx context.Context, req proto.Call, begin func(context
 	how := &proto.Confinement{Sandbox: level, Network: network, Means: []string{}}
 	call := files.Call{Tool: req.Tool, Root: root, Input: append([]byte(nil), req.Input...)} // it outlives the request's buffer
 	allowed := func(ctx context.Context, p files.Plan) error {
-		if call.Tool == files.Read {
-			return nil
-		}
 		return begin(ctx, start{root: root, level: level, plan: &p})
 	}
 	if level.Confined() {
@@ -97,7 +94,7 @@ func (s *Service) onConfinedFile(ctx context.Context, level proto.Level, c clien
 	}
 	approve := func(p files.Plan) error {
 		if call.Tool == files.Read {
-			return nil
+			return allowed(ctx, p)
 		}
 		if !sandbox.Within(p.Path, root) {
 			return view.Outside(p.Path)
@@ -126,7 +123,8 @@ func (s *Service) onConfinedFile(ctx context.Context, level proto.Level, c clien
 		if errors.Is(err, files.ErrNoAnswer) {
 			return r, noAnswer(s.limit)
 		}
-		if _, ok := errors.AsType[*files.Error](err); !ok && err != nil && ctx.Err() == nil {
+		_, ours := errors.AsType[*proto.Error](err)
+		if _, ok := errors.AsType[*files.Error](err); !ok && !ours && err != nil && ctx.Err() == nil {
 			return r, &files.Error{Code: codeExec, Message: fmt.Sprintf("%v: look at the file before you try again", err)}
 		}
 		return r, err

@@ -21,8 +21,9 @@ import (
 // guarded is exc with a guard, and the key of its daemon.
 type guarded struct {
 	*rpc.Client
-	signer *gate.Signer
-	root   string
+	signer  *gate.Signer
+	service *service
+	root    string
 }
 
 func newGuarded(t *testing.T, set func(*config.Config)) *guarded {
@@ -37,7 +38,7 @@ func newGuarded(t *testing.T, set func(*config.Config)) *guarded {
 	zinotest.Must(t, err)
 	s := newService(t, func(exc *config.Exc) { exc.Sandbox = cfg.Exc.Sandbox }, nil)
 	s.guard = gate.NewGuard(cfg)
-	return &guarded{s.dial(t), signer, zinotest.Dir(t)}
+	return &guarded{s.dial(t), signer, s, zinotest.Dir(t)}
 }
 
 // sign returns a token for the turn t-1 of the session s1.
@@ -144,9 +145,7 @@ func TestModesOfCalls(t *testing.T) {
 		return proto.Call{Tool: tool, Input: proto.Raw(fmt.Sprintf(`{"path":%q%s}`, path, more))}
 	}
 	const plan = "denied: denied: plan mode changes nothing; describe the change instead"
-	ask := func(tool string) string {
-		return "denied: Not allowed without a person: " + tool + " at sandbox level off."
-	}
+	ask := func(tool string) string { return "error approval: " + tool + " needs an approval" }
 	for _, tt := range []struct {
 		name                   string
 		call                   proto.Call

@@ -8,6 +8,7 @@ import (
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/exc/calls"
+	"zino/services/exc/files"
 	"zino/services/exc/jobs"
 	"zino/services/exc/undo"
 )
@@ -94,6 +95,7 @@ func (s *Service) captureBefore(ctx context.Context, c *turnCall, st start) {
 	had := capture{tool: c.tool, root: st.root}
 	var err error
 	switch {
+	case c.tool == files.Read:
 	case st.plan != nil:
 		had.file, err = await(ctx, s.limit, func(context.Context) (*undo.File, error) {
 			return s.undo.BeforeFile(c.at(st.root), st.plan.Path, st.plan.Before), nil

@@ -1,12 +1,15 @@
 package repl
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"zino/pkg/gate"
+	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/repl/page"
 )
@@ -44,10 +47,11 @@ func (s *Service) Eval(ctx context.Context, req proto.Eval) (proto.Evaluated, er
 	if field != "" {
 		return proto.Evaluated{}, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("Invalid request: field %q: %s", field, why)}
 	}
-	if err := s.permit(req); err != nil {
-		return proto.Evaluated{}, err
+	err := s.permit(req)
+	l, pageErr := s.connectedLog(req.Page)
+	if err == nil || errors.Is(err, proto.ErrApproval) { // no person is asked about a page that is not there
+		err = cmp.Or(pageErr, err)
 	}
-	l, err := s.connectedLog(req.Page)
 	if err != nil {
 		return proto.Evaluated{}, err
 	}
@@ -72,16 +76,16 @@ func (s *Service) Eval(ctx context.Context, req proto.Eval) (proto.Evaluated, er
 	}
 }
 
-// permit returns why code is not run: the mode of the turn whose model asks, and the policy,
-// decide about it. A person is not asked for a token.
+// permit returns nil if code may be run: the mode of the turn whose model asks, the policy,
+// and the token of an approval decide about it. A person is not asked for a token.
 func (s *Service) permit(req proto.Eval) error {
-	turn, level := gate.Turn{Mode: gate.Yolo}, req.Sandbox
+	turn, level, network := gate.Turn{Mode: gate.Yolo}, req.Sandbox, true
 	if req.Token != "" {
 		var err error
 		if turn, err = s.guard.Turn(req.Token); err != nil {
 			return err
 		}
-		level = s.guard.Level(turn)
+		level, network = s.guard.Level(turn)
 	}
 	if turn.Mode == gate.Yolo && level.Confined() && !s.cfg.FromSandbox {
 		return proto.Errorf(proto.CodeDenied,
@@ -90,10 +94,16 @@ func (s *Service) permit(req proto.Eval) error {
 	if req.Token == "" {
 		return nil
 	}
-	if why := s.guard.Permit(turn, gate.Call{Tool: "page_eval", Root: turn.Root, Sandbox: level, FromSandbox: s.cfg.FromSandbox}); why != "" {
-		return proto.Errorf(proto.CodeDenied, "%s", why)
+	input := wire.AppendString([]byte(`{"page":`), req.Page)
+	input = append(wire.AppendString(append(input, `,"code":`...), req.Code), '}')
+	if req.TimeoutMS > 0 {
+		input = fmt.Appendf(input[:len(input)-1], `,"timeout_ms":%d}`, req.TimeoutMS)
 	}
-	return nil
+	root := gate.Root(turn.Root)
+	return s.guard.Permit(&gate.Request{
+		Turn: turn, Call: gate.Call{Tool: "page_eval", Root: root, Sandbox: level, FromSandbox: s.cfg.FromSandbox},
+		Input: input, Root: root, Dir: root, Network: network, Key: req.Key, Grant: req.Grant, Once: true,
+	})
 }
 
 // eval requests code to be run.
