@@ -75,12 +75,12 @@ func (t *turn) callExc(c *call, _ fields) result {
 	req := proto.Call{
 		Tool: c.name, Input: c.input, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
 		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, OutputBytes: t.outputBytes, Events: t.req.Events,
-		SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.token(), Mask: t.req.Mask,
+		SessionID: t.req.SessionID, Turn: t.req.Turn, Mask: t.req.Mask,
 	}
 	var answer proto.CallResult
 	err := t.approved(c, func(grant string) error {
 		return t.once(c, grant, func(key string, recover bool, since string) (err error) {
-			req.Key, req.Recover, req.Since, req.Grant = key, recover, since, grant
+			req.Key, req.Recover, req.Since, req.Grant, req.Token = key, recover, since, grant, t.token()
 			answer, err = rpc.CallEvents(t.ctx, t.exc, proto.ExcCall, req, func(typ string, payload []byte) error { return t.passOutput(c, typ, payload) })
 			return err
 		})
@@ -124,11 +124,11 @@ func (t *turn) passOutput(c *call, typ string, payload []byte) error {
 func (t *turn) execute(c *call, executor, code string) (r proto.Result, err error) {
 	req := proto.Execute{
 		Executor: executor, Code: code, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
-		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, SessionID: t.req.SessionID, Turn: t.req.Turn, Token: t.token(), Mask: t.req.Mask,
+		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, SessionID: t.req.SessionID, Turn: t.req.Turn, Mask: t.req.Mask,
 	}
 	err = t.approved(c, func(grant string) error {
 		return t.once(c, grant, func(key string, recover bool, since string) (err error) {
-			req.Key, req.Recover, req.Since, req.Grant = key, recover, since, grant
+			req.Key, req.Recover, req.Since, req.Grant, req.Token = key, recover, since, grant, t.token()
 			r, err = rpc.Call(t.ctx, t.exc, proto.ExcExecute, req)
 			return err
 		})
