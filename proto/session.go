@@ -414,6 +414,7 @@ const (
 	RedactedSoft     = "soft_memory"
 	RedactedProposal = "proposal"
 	RedactedApproval = "approval"
+	RedactedGrant    = "grant"
 	RedactedJob      = "job"
 	RedactedUndo     = "undo"
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 
 	"zino/pkg/rpc"
@@ -76,7 +77,28 @@ func (r *redaction) all(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.approvals(); err != nil {
+		return err
+	}
 	return r.relay(ctx, r.services["exc"], proto.ExcRedact, req, r.report)
+}
+
+// approvals masks requests to allow a call that are closed.
+func (r *redaction) approvals() error {
+	m, err := r.asked.masks.Masker(r.mask, os.Environ())
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = r.asked.store.Redact(m, r.req.DryRun, func(what, id string, secrets int, left string) {
+		if failed == nil {
+			failed = r.report(proto.Redacted{What: what, Name: id, Masked: secrets, Left: left})
+		}
+	})
+	if err != nil {
+		r.problems([]string{"approvals: " + err.Error()})
+	}
+	return failed
 }
 
 // relay makes a request of another service, and calls report for each place that it finds.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/mask"
 	"zino/pkg/zinotest"
 	"zino/proto"
 )
@@ -364,5 +365,47 @@ func writeForever(args []string) error {
 			return err
 		}
 		fmt.Println(a.ID)
+	}
+}
+
+// TestRedact masks closed requests, also in the lines before their last one, and leaves
+// open ones and grants alone.
+func TestRedact(t *testing.T) {
+	e := newEnv(t)
+	s := e.open()
+	secret := "gh" + "p_" + zinotest.Random(1, 36, zinotest.Letters)
+	closed, err := s.Add(request(1, "curl -u "+secret), time.Hour)
+	zinotest.Must(t, err)
+	_, _, err = s.Set(closed.ID, proto.ApprovalDenied, proto.ApprovalPending)
+	zinotest.Must(t, err)
+	plain, err := s.Add(request(2, "make"), time.Hour)
+	zinotest.Must(t, err)
+	m, err := mask.New(mask.Config{Salt: []byte("salt")})
+	zinotest.Must(t, err)
+	redact := func(dryRun bool) (list []string) {
+		t.Helper()
+		zinotest.Must(t, s.Redact(m, dryRun, func(what, id string, n int, left string) {
+			list = append(list, strings.TrimSpace(strings.Join([]string{what, id, fmt.Sprint(n), left}, " ")))
+		}))
+		return list
+	}
+	before := zinotest.Read(t, filepath.Join(e.dir, requestsFile))
+	found := redact(true)
+	zinotest.Equal(t, "found", len(found), 1)
+	zinotest.Contains(t, "found", found[0], "approval "+closed.ID)
+	zinotest.Equal(t, "the file after a dry run", zinotest.Read(t, filepath.Join(e.dir, requestsFile)), before)
+	redact(false)
+	if text := zinotest.Read(t, filepath.Join(e.dir, requestsFile)); strings.Contains(text, secret) || !strings.Contains(text, "[masked:github:") {
+		t.Errorf("the file: %s", text)
+	}
+	open, err := s.Add(request(3, "curl -u "+secret), time.Hour)
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "an open request", strings.Join(redact(false), "\n"), "approval "+open.ID+" 1 it is open: answer it first")
+	for _, id := range []string{closed.ID, plain.ID, open.ID} {
+		for _, store := range []*Store{s, e.open()} {
+			a, err := store.Get(id)
+			zinotest.Must(t, err)
+			zinotest.Equal(t, "masked", strings.Contains(string(a.Call.Input), "[masked:"), id == closed.ID)
+		}
 	}
 }
