@@ -30,6 +30,9 @@ var (
 	// DaemonTurnSay adds a message of the user to the open turn of a session. Up to
 	// 32 of them, and 256 KiB in all, may wait; beyond that it is the error busy.
 	DaemonTurnSay = method[TurnSay, Said]("daemon", "turn_say", "said")
+	// DaemonTurnMode changes the mode of an open turn from its next step on; the answer
+	// names it. Only the user of the turn may do so, and root.
+	DaemonTurnMode = method[TurnMode, TurnStarted]("daemon", "turn_mode", "turn")
 	// DaemonTurnCancel ends a turn and its foreground commands. The answer comes when
 	// the end is stored: after 5 s it is the error timeout, and the turn ends
 	// nevertheless. A turn that has ended stays as it is.
@@ -318,6 +321,16 @@ type Followed struct {
 	Reason string `json:"reason,omitzero"`
 }
 
+// TurnMode is a change of a turn's mode.
+type TurnMode struct {
+	// SessionID is the whole id of the session.
+	SessionID string `json:"session_id"`
+	// Turn is the turn; absent: the open one.
+	Turn string `json:"turn,omitzero"`
+	// Mode is "plan", "ask", "auto", "yolo" or "derived", as of turn_start.
+	Mode string `json:"mode"`
+}
+
 // TurnSay is a message for the open turn.
 type TurnSay struct {
 	// SessionID is the session's whole id.
@@ -504,6 +517,7 @@ var followEvents = []Event{
 	event[Retracted](TypeRetracted),
 	event[Approval](TypeApprovalRequested), // when it is made, and behind live for those that wait
 	event[ApprovalClosed](TypeApprovalClosed),
+	event[LogMode](TypeMode),   // of turn_mode, when it is stored
 	event[LogTitle](TypeTitle), // of rename_session, when it is stored; not in a replay
 }
 

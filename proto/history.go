@@ -81,4 +81,5 @@ var Changelog = [...]string{
 	"76 2026-11-23  record and read of audit",
 	"77 2026-11-23  redact of the daemon and of exc, redact_session and redact_store of mem; redacted of the first line of a session log",
 	"78 2026-11-23  preview of exc; key and grant of job_stop",
+	"79 2026-11-23  turn_mode of the daemon; event mode of a session log and of turn_follow; parent of an approval; session_id and turn of approval_closed",
 }

@@ -9,6 +9,7 @@ const (
 	TypeToolUse    = "tool_use"    // a tool call of the model
 	TypeToolResult = "tool_result" // the result of a call
 	TypeTitle      = "title"       // a new name for the session
+	TypeMode       = "mode"        // another mode of a turn
 )
 
 // LogSchema is the schema_version of the sessions that this contract describes.
@@ -31,6 +32,7 @@ var logEvents = []Event{
 	event[LogInterrupted](TypeInterrupted),
 	event[LogError](TypeError),
 	event[LogTitle](TypeTitle),
+	event[LogMode](TypeMode),
 	event[LogTurn](TypeTurn),
 	event[LogSay](TypeSay),
 	event[LogUndo](TypeUndo),
@@ -194,6 +196,20 @@ type LogError struct {
 	Details string `json:"details,omitzero"`
 	// Turn is the turn that ended.
 	Turn string `json:"turn,omitzero"`
+	// TS is when the event was stored, in RFC 3339, UTC.
+	TS string `json:"ts,omitzero"`
+}
+
+// LogMode is another mode of an open turn, which holds from its next step on.
+type LogMode struct {
+	// Turn is the turn.
+	Turn string `json:"turn"`
+	// Mode is the mode: plan, ask, auto or yolo.
+	Mode string `json:"mode"`
+	// Sandbox is the level of confinement that goes with it; absent: that of the service.
+	Sandbox Level `json:"sandbox,omitzero"`
+	// By is the user who changed it.
+	By *By `json:"by,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`
 }

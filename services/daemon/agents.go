@@ -237,9 +237,7 @@ func (a *subAgent) start(ctx context.Context) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	req := p.req
-	p.mu.Unlock()
+	req := p.options()
 	req.Message, req.SessionID, req.ChannelID = a.asks.Request, a.sess.id, ""
 	c := a.sess.newTurn(context.WithoutCancel(p.ctx), req)
 	c.requestID, c.onLimit, c.uid, c.attached = agentRequest, p.onLimit, p.uid, p.attached
@@ -254,15 +252,16 @@ func (a *subAgent) start(ctx context.Context) (*turn, error) {
 // only tools that read: where the host has no sandbox for it, or the parent's level
 // confines in another way.
 func (t *turn) readOnlyLevel(ctx context.Context) (level proto.Level, toolsOnly bool) {
-	switch cmp.Or(t.req.Sandbox, t.cfg.Exc.Sandbox) {
+	sandbox := t.options().Sandbox
+	switch cmp.Or(sandbox, t.cfg.Exc.Sandbox) {
 	case proto.LevelReadOnly:
-		return t.req.Sandbox, false
+		return sandbox, false
 	case proto.LevelUnit:
-		return t.req.Sandbox, true
+		return sandbox, true
 	}
 	caps, err := rpc.Call(ctx, t.services["exc"], proto.ExcCapabilities, proto.CapabilitiesRequest{})
 	if err != nil || !slices.Contains(caps.Sandboxes, proto.LevelReadOnly) {
-		return t.req.Sandbox, true
+		return sandbox, true
 	}
 	return proto.LevelReadOnly, false
 }

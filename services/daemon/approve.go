@@ -102,7 +102,7 @@ func (t *turn) decide(r *relay, call openCall, needed *proto.ApprovalNeeded) (to
 	if digest, err := exact.Digest(); err != nil || digest != needed.Digest {
 		return "", denied(gate.ErrDigest.Error()), false
 	}
-	if err := t.within(r.ctx, needed); err != nil {
+	if err := r.within(needed); err != nil {
 		return "", denied(err.Error()), false
 	}
 	store := t.asked.store
@@ -171,10 +171,11 @@ func deniedBy(a proto.Approval) proto.Raw {
 
 // within returns an error if a call has not the level, the network or the root of its turn.
 // An escalation has the same level with network, or none.
-func (t *turn) within(ctx context.Context, needed *proto.ApprovalNeeded) error {
-	caps := t.capabilities(ctx)
+func (r *relay) within(needed *proto.ApprovalNeeded) error {
+	t := r.turn
+	caps := t.capabilities(r.ctx)
 	t.mu.Lock()
-	level, network, root := cmp.Or(t.req.Sandbox, caps.Sandbox), caps.Network, cmp.Or(t.req.Root, t.req.Cwd)
+	level, network, root := cmp.Or(r.level, caps.Sandbox), caps.Network, cmp.Or(t.req.Root, t.req.Cwd)
 	if t.req.Network != nil {
 		network = *t.req.Network
 	}

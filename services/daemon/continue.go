@@ -174,9 +174,10 @@ func (t *turn) startNext(task task, message string, queued []*turn) (next *turn,
 
 // successor returns a turn with the options of one of another session.
 func (sess *session) successor(ctx context.Context, t *turn, message string) *turn {
-	req := t.req
+	req := t.options()
 	req.SessionID, req.Message = sess.id, message
 	next := sess.newTurn(ctx, req)
+	next.unplanned = t.unplanned
 	next.uid, next.onLimit, next.keeps = t.uid, t.onLimit, true
 	return next
 }

@@ -98,6 +98,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.DaemonTurnStart, s.turnStart)
 	rpc.HandleEvents(srv, proto.DaemonTurnFollow, s.turnFollow)
 	rpc.Handle(srv, proto.DaemonTurnSay, s.turnSay)
+	rpc.Handle(srv, proto.DaemonTurnMode, s.turnMode)
 	rpc.Handle(srv, proto.DaemonTurnCancel, s.turnCancel)
 	rpc.HandleEvents(srv, proto.DaemonRunCommand, s.runCommand)
 	rpc.Handle(srv, proto.DaemonRenameSession, s.renameSession)
@@ -130,6 +131,7 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 		return proto.Text{}, err
 	}
 	req = withoutForeignEnv(req, rpc.PeerUID(ctx))
+	asked := req.Sandbox
 	if err := s.settleMode(ctx, &req); err != nil {
 		return proto.Text{}, err
 	}
@@ -145,7 +147,7 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 		return text, err
 	}
 	rpc.Note(ctx, slog.String("session", req.SessionID))
-	text, e := s.turn(ctx, req, out)
+	text, e := s.turn(ctx, req, asked, out)
 	if e != nil {
 		return proto.Text{}, s.ended(ctx, req, out, e)
 	}

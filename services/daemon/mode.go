@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"os"
 	"slices"
 	"time"
 
@@ -66,7 +67,7 @@ func (s *Service) token(req proto.Chat, turn string, uid int) (string, error) {
 // renewToken returns a new token for a run whose token is old, else "".
 func (r *relay) renewToken() (string, error) {
 	unlock := r.lock()
-	due := time.Since(r.signed) > r.turn.renewAfter
+	due := time.Since(r.signed) > r.turn.renewAfter || r.mode != modeOf(r.turn.current())
 	unlock()
 	if !due {
 		return "", nil
@@ -78,6 +79,106 @@ func (r *relay) renewToken() (string, error) {
 func (r *relay) signToken() (string, error) {
 	uid := r.turn.requester()
 	defer r.lock()()
-	r.signed = time.Now()
-	return r.turn.token(r.turn.req, r.turn.id, uid)
+	req := r.turn.current()
+	r.signed, r.mode = time.Now(), modeOf(req)
+	req.Sandbox = r.level // another one needs another run
+	return r.turn.token(req, r.turn.id, uid)
+}
+
+// options returns the options of a turn with the present mode.
+func (t *turn) options() proto.Chat {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.current()
+}
+
+// current is options with session.mu locked.
+func (t *turn) current() proto.Chat {
+	req := t.req
+	if t.mode != "" {
+		req.Mode, req.Sandbox = string(t.mode), t.level
+	}
+	return req
+}
+
+// needsLevel reports whether the mode has another level of confinement than the run, which
+// then ends, and is followed by another one.
+func (r *relay) needsLevel() bool {
+	t := r.turn
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.remode = t.mode != "" && t.level != r.level
+	return t.remode
+}
+
+// remodes reports whether the run ended since needsLevel was true.
+func (t *turn) remodes() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	remode := t.remode
+	t.remode = false
+	return remode
+}
+
+// turnMode changes the mode of an open turn.
+func (s *Service) turnMode(ctx context.Context, req proto.TurnMode) (proto.TurnStarted, error) {
+	if err := proto.CheckSessionID(req.SessionID); err != nil {
+		return proto.TurnStarted{}, err
+	}
+	if req.Mode == "" {
+		return proto.TurnStarted{}, proto.Errorf(proto.CodeInvalid, "empty mode: use plan, ask, auto, yolo or derived")
+	}
+	sess, err := s.enterKnown(ctx, req.SessionID)
+	if err != nil {
+		return proto.TurnStarted{}, err
+	}
+	defer sess.leave()
+	if sess.lot.has(sess.id) {
+		if err := sess.load(); err != nil {
+			return proto.TurnStarted{}, err
+		}
+		defer sess.rest()
+	}
+	sess.mu.Lock()
+	t := sess.active()
+	if req.Turn != "" {
+		t = sess.find(req.Turn)
+	}
+	if t == nil || t.failing {
+		sess.mu.Unlock()
+		return proto.TurnStarted{}, noTurn(sess.id)
+	}
+	chat := t.current()
+	sess.mu.Unlock()
+	if uid, by := rpc.PeerUID(ctx), t.requester(); uid != by && uid != 0 && uid != os.Geteuid() {
+		return proto.TurnStarted{}, proto.Errorf(proto.CodeDenied, "uid %d may not change the mode of a turn of uid %d", uid, by)
+	}
+	chat.Mode, chat.Sandbox = req.Mode, t.unplanned
+	if err := s.settleMode(ctx, &chat); err != nil {
+		return proto.TurnStarted{}, err
+	}
+	if s.signer == nil && modeOf(chat) != gate.Yolo {
+		return proto.TurnStarted{}, proto.Errorf(proto.CodeUnavailable, "mode %s is not available: %v", chat.Mode, s.signerErr)
+	}
+	sess.mu.Lock()
+	set := func() { t.mode, t.level = modeOf(chat), chat.Sandbox }
+	w, durable := sess.w, t.durable
+	if !durable { // its first event will have it
+		set()
+	}
+	sess.mu.Unlock()
+	if durable {
+		r := record{turnID: t.id}
+		r.event(proto.TypeMode, proto.LogMode{Turn: t.id, Mode: chat.Mode, Sandbox: chat.Sandbox, By: byOf(ctx), TS: timestamp()})
+		if err := sess.writeThen(ctx, w, &r, set); err != nil {
+			return proto.TurnStarted{}, err
+		}
+	}
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	reply := proto.TurnStarted{SessionID: sess.id, Turn: t.id, State: t.state, Mode: string(modeOf(t.current()))}
+	if t.log != nil {
+		reply.Next = t.log.Next
+	}
+	return reply, nil
 }

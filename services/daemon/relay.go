@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -39,6 +40,8 @@ type relay struct {
 	// Written with turn.mu locked, so that followers can read them.
 	step    int           // the present inference
 	signed  time.Time     // when the token of the run was signed
+	mode    gate.Mode     // that it has
+	level   proto.Level   // of confinement of the run
 	text    []byte        // of it
 	running []*callOutput // the running calls, in the order of their start
 	asks    string        // the request for an approval that a call waits for
@@ -204,6 +207,10 @@ func (r *relay) checkpoint(payload []byte) error {
 		if at.Point == proto.PointInfer {
 			if t.isFull() {
 				proceed.Stop = proto.StopContext
+				return r.proceed(proceed)
+			}
+			if r.needsLevel() {
+				proceed.Stop = proto.StopParked
 				return r.proceed(proceed)
 			}
 			says = t.takeSays(false, t.endedJobs(r))

@@ -47,6 +47,7 @@ const (
 	reasonTooOld     = "too old"          // its last event is older than resume_window
 	reasonSuperseded = "superseded"       // another turn was written while it was parked
 	reasonExpired    = "approval expired"
+	reasonMode       = "mode" // turn_mode has changed the level of confinement
 )
 
 // lostError marks an error of the connection to agr: the turn can be resumed.
@@ -150,7 +151,7 @@ func (t *turn) messages() (proto.SessionMessages, error) {
 // resumedRun returns the request to agr for what is left of the turn. The calls in
 // pending were not started before the turn was parked.
 func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
-	p, err := t.assemble(t.runCtx, t.req, nil)
+	p, err := t.assemble(t.runCtx, t.options(), nil)
 	if err != nil {
 		return proto.Run{}, err
 	}
@@ -359,7 +360,7 @@ func (sess *session) adopted(lt *turnlog.Turn) *turn {
 	}
 	t := &turn{
 		session: sess, id: lt.ID, parent: lt.Parent, readOnly: q.ReadOnly, message: lt.Message, requestID: lt.RequestID, uid: -1, say: lt.Say, job: lt.Job, onLimit: q.OnLimit,
-		req:   q.chat(sess.id),
+		req: q.chat(sess.id), unplanned: cmp.Or(q.Asked, q.Sandbox),
 		state: lt.State, reason: lt.Reason, keeps: true, durable: true, created: lt.Started, stored: make(chan struct{}), done: make(chan struct{}), refused: make(chan struct{}),
 	}
 	if lt.By != nil {

@@ -148,11 +148,11 @@ func (sess *session) sayQueued(ctx context.Context, open *turn, text, requestID 
 		return proto.Said{}, err
 	}
 	sess.keep()
-	req := open.req
+	req := open.current()
 	req.Message = text
 	t := sess.newTurn(context.WithoutCancel(ctx), req)
 	t.requestID, t.onLimit, t.say = requestID, open.onLimit, proto.NewSayID()
-	t.parent, t.readOnly = open.parent, open.readOnly
+	t.parent, t.readOnly, t.unplanned = open.parent, open.readOnly, open.unplanned
 	t.keeps = true
 	t.launch = func() { go t.detached() }
 	sess.turns = append(sess.turns, t)

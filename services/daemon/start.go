@@ -30,6 +30,7 @@ func (s *Service) turnStart(ctx context.Context, req proto.TurnStart) (proto.Tur
 	}
 	uid := rpc.PeerUID(ctx)
 	chat = withoutForeignEnv(chat, uid)
+	asked := chat.Sandbox
 	if err := s.settleMode(ctx, &chat); err != nil {
 		return proto.TurnStarted{}, err
 	}
@@ -59,7 +60,7 @@ func (s *Service) turnStart(ctx context.Context, req proto.TurnStart) (proto.Tur
 		defer sess.rest()
 	}
 	t := sess.newTurn(context.WithoutCancel(ctx), chat)
-	t.requestID, t.onLimit = req.RequestID, cmp.Or(req.OnLimit, s.cfg.Daemon.OnLimit)
+	t.requestID, t.onLimit, t.unplanned = req.RequestID, cmp.Or(req.OnLimit, s.cfg.Daemon.OnLimit), asked
 	if t, err = t.submit(req.OnBusy == proto.OnBusyError); err != nil {
 		return proto.TurnStarted{}, err
 	}
@@ -243,7 +244,7 @@ func (t *turn) started() (proto.TurnStarted, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	reply := proto.TurnStarted{SessionID: t.session.id, Turn: t.id, State: t.state, Next: t.begun, Mode: string(modeOf(t.req))}
+	reply := proto.TurnStarted{SessionID: t.session.id, Turn: t.id, State: t.state, Next: t.begun, Mode: string(modeOf(t.current()))}
 	switch {
 	case t.durable:
 		return reply, nil

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -30,6 +31,7 @@ type turn struct {
 	job       string           // whose end started it
 	parent    *proto.LogParent // the call that started it as a sub-agent; nil: none did
 	readOnly  bool             // of a sub-agent that no sandbox confines: it has only tools that read
+	unplanned proto.Level      // the level that was asked for, which the mode plan replaces
 
 	origin    *proto.LogMeta      // first line of the session it comes from: parent's, or that of continues
 	continues *proto.LogContinues // where it comes from: see goOn
@@ -75,6 +77,11 @@ type turn struct {
 	unsaved    []byte    // turn_ended of an end that could not be stored
 	parkReason string    // of a sub-agent that is parked, or of an approval
 	parkUntil  time.Time // likewise
+	// mode and level replace those of req once turn_mode has changed them.
+	mode  gate.Mode
+	level proto.Level
+	// remode: the run ended for a level that only another run has.
+	remode bool
 	// parkApproval is the request that the turn is parked for.
 	parkApproval string
 }
@@ -82,7 +89,7 @@ type turn struct {
 // newTurn returns a turn that is not in the table yet.
 func (sess *session) newTurn(ctx context.Context, req proto.Chat) *turn {
 	t := &turn{
-		session: sess, id: proto.NewTurnID(), created: timestamp(), message: req.Message, req: req, uid: rpc.PeerUID(ctx),
+		session: sess, id: proto.NewTurnID(), created: timestamp(), message: req.Message, req: req, unplanned: req.Sandbox, uid: rpc.PeerUID(ctx),
 		state: proto.TurnQueued, stored: make(chan struct{}), done: make(chan struct{}), refused: make(chan struct{}),
 	}
 	t.prepare(ctx)
@@ -103,10 +110,11 @@ func (t *turn) refuse(e *proto.Error) {
 	}
 }
 
-// turn answers a message of a session. Turns of one session run one after the other.
+// turn answers a message of a session; asked is the level of confinement as it was asked
+// for. Turns of one session run one after the other.
 // Events are stored as they happen, also after a disconnect of the caller. If a turn
 // fails before the user's message is stored, nothing is stored.
-func (s *Service) turn(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, *proto.Error) {
+func (s *Service) turn(ctx context.Context, req proto.Chat, asked proto.Level, out *rpc.Out) (proto.Text, *proto.Error) {
 	if req.NoSave {
 		return s.unsaved(ctx, req, out)
 	}
@@ -114,7 +122,7 @@ func (s *Service) turn(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 	defer sess.leave()
 	t := sess.newTurn(ctx, req)
 	defer t.cancel()
-	t.attached = true
+	t.attached, t.unplanned = true, asked
 	launched := make(chan struct{})
 	t.launch = func() { close(launched) }
 	sess.add(t)
@@ -310,15 +318,19 @@ type logRequest struct {
 	OnLimit      string      `json:"on_limit,omitzero"`
 	HasEnv       bool        `json:"has_env,omitzero"` // in a file: see keepEnv
 	ReadOnly     bool        `json:"read_only,omitzero"`
+	Asked        proto.Level `json:"asked_sandbox,omitzero"` // if it is another one
 
 	Parent *proto.LogParent `json:"parent,omitzero"`
 }
 
 func (t *turn) logRequest() proto.Raw {
-	req := t.req
+	req, asked := t.options(), t.unplanned
+	if asked == req.Sandbox {
+		asked = ""
+	}
 	b, err := wire.AppendObject(nil, "", logRequest{
 		Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Mode: req.Mode, Reachable: req.Reachable, Provider: req.Provider, Model: req.Model,
-		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: t.onLimit, NeedModel: req.NeedModel, HasEnv: t.keepsEnv(), ReadOnly: t.readOnly, Parent: t.parent,
+		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: t.onLimit, NeedModel: req.NeedModel, HasEnv: t.keepsEnv(), ReadOnly: t.readOnly, Asked: asked, Parent: t.parent,
 	})
 	if err != nil { // cannot happen: it has strings, numbers and truth values
 		return proto.Raw("{}")
@@ -353,6 +365,13 @@ func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
 				return text, nil
 			}
 		}
+		if err == nil && t.remodes() {
+			out, events := r.out, r.events
+			if r, run, err = t.again(r, reasonMode, nil); err == nil {
+				r.out, r.events = out, events
+				continue
+			}
+		}
 		reason, until := t.parksFor(text, err)
 		if reason == "" && t.resumes(err) {
 			r, run, err = t.again(r, reasonLost, err)
@@ -372,6 +391,9 @@ func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
 
 // run has agr run the turn. What its checkpoints have started has ended when it returns.
 func (r *relay) run(run proto.Run) (text proto.Text, err error) {
+	unlock := r.lock()
+	r.level = run.Sandbox
+	unlock()
 	if run.Token, err = r.signToken(); err != nil {
 		return text, err
 	}
@@ -506,7 +528,7 @@ func (s *Service) sessionRun(req proto.Chat, messages proto.Raw) proto.Run {
 // request returns the request to agr for the turn. A sub-agent starts no others, and its
 // usage counts for the session of its parent.
 func (t *turn) request(messages proto.Raw) proto.Run {
-	run := t.sessionRun(t.req, messages)
+	run := t.sessionRun(t.options(), messages)
 	run.Turn, run.ReadOnly, run.Agents, run.Owner = t.id, t.readOnly, t.parent == nil, t.owner()
 	if t.parent != nil {
 		run.UsageSession, run.MaxIterations = t.parent.SessionID, new(agentSteps)

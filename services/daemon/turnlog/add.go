@@ -90,6 +90,11 @@ func (l *Log) add(raw []byte, next int64) change {
 		c.turn.use(&c.event)
 	case proto.TypeSay:
 		l.say(&c, raw)
+	case proto.TypeMode:
+		var m proto.LogMode
+		if c.turn != nil && c.turn.End == 0 && wire.DecodeReply(raw, &m) == nil {
+			l.setMode(c.turn, m)
+		}
 	case proto.TypeTodo:
 		var todo proto.Todo
 		if wire.DecodeReply(raw, &todo) == nil {
@@ -170,6 +175,30 @@ func (l *Log) setState(c *change, raw []byte, start int64) {
 			t.Says = nil
 		}
 		l.calls = slices.DeleteFunc(l.calls, func(call openCall) bool { return call.turn == t.ID })
+	}
+}
+
+// setMode puts another mode, with its level of confinement, into the request of a turn.
+func (l *Log) setMode(t *Turn, m proto.LogMode) {
+	request := []byte{'{'}
+	add := func(key string, value []byte) {
+		if len(request) > 1 {
+			request = append(request, ',')
+		}
+		request = append(append(wire.AppendString(request, key), ':'), value...)
+	}
+	for key, value := range wire.Members(t.Request) {
+		if string(key) != "mode" && string(key) != "sandbox" {
+			add(string(key), value)
+		}
+	}
+	add("mode", wire.AppendString(nil, m.Mode))
+	if m.Sandbox != "" {
+		add("sandbox", wire.AppendString(nil, string(m.Sandbox)))
+	}
+	t.Request = append(request, '}')
+	if !t.Command {
+		l.Request = t.Request
 	}
 }
 

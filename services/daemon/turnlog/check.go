@@ -69,6 +69,9 @@ func (c *checker) event(raw []byte) (problems []string) {
 	if t == nil {
 		return nil // of no turn, or of a turn of another session
 	}
+	if e.kind == proto.TypeMode && t.End == 0 { // also of one that is parked or queued
+		return nil
+	}
 	// Results come before the resumed event of the attempt that settles their calls.
 	whileParked := e.kind == proto.TypeToolResult || e.kind == proto.TypeInterrupted || e.kind == proto.TypeError
 	if t.State != proto.TurnRunning && t.State != proto.TurnResumed && !(t.State == proto.TurnParked && whileParked) {
