@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"zino/pkg/audit"
 	"zino/pkg/catalog"
 	"zino/pkg/config"
 	"zino/pkg/gate"
@@ -49,6 +50,7 @@ type Service struct {
 	guard        *gate.Guard
 	excGone      time.Duration // how long exc may be gone during a call of a turn
 	masks        *mask.Source
+	audit        *audit.Log // nil: nothing is recorded
 	log          *slog.Logger
 
 	mu    sync.Mutex
@@ -78,6 +80,10 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		turns:        map[string]*barrier{},
 	}
 }
+
+// UseAudit has the calls that agr itself carries out recorded in l. It must be called before
+// the first request.
+func (s *Service) UseAudit(l *audit.Log) { s.audit = l }
 
 // Register adds the service's methods to s.
 func (s *Service) Register(srv *rpc.Server) {
@@ -275,6 +281,9 @@ func (t *turn) ask(req proto.Infer, sink rpc.Sink) (proto.Text, error) {
 	req.Temperature, req.TopP, req.NeedModel = r.Temperature, r.TopP, r.NeedModel
 	req.Provider, req.Model, req.MaxTokens, req.SessionID, req.Effort = r.Provider, r.Model, r.MaxTokens, cmp.Or(r.UsageSession, r.SessionID), r.Effort
 	req.NoSave, req.OnLimit = r.NoSave, r.OnLimit
+	if err := t.audit.Ready(); err != nil {
+		return proto.Text{}, err
+	}
 	answer, err := rpc.CallText(t.ctx, t.rtr, proto.RtrInfer, req, sink)
 	if answer.Usage != nil && t.session {
 		t.spend(*answer.Usage)

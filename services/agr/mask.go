@@ -21,11 +21,8 @@ type turnMask struct {
 	noticed atomic.Bool
 }
 
-// masked masks a result. Results of exc are masked there.
-func (t *turn) masked(r result) result {
-	if r.byExc {
-		return r
-	}
+// madeMask returns the mask with its Masker.
+func (t *turn) madeMask() *turnMask {
 	m := &t.mask
 	m.once.Do(func() {
 		env := os.Environ()
@@ -34,6 +31,15 @@ func (t *turn) masked(r result) result {
 		}
 		m.masker, m.err = t.masks.Masker(t.req.Mask, env)
 	})
+	return m
+}
+
+// masked masks a result. Results of exc are masked there.
+func (t *turn) masked(r result) result {
+	if r.byExc {
+		return r
+	}
+	m := t.madeMask()
 	switch {
 	case m.err != nil:
 		return failed(fmt.Errorf("the result is left out, since its secrets cannot be masked: %w", m.err))

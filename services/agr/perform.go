@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/audit"
 	"zino/proto"
 )
 
@@ -94,12 +95,35 @@ func (t *turn) performOne(c *call) error {
 	return t.conclude(c, r, started)
 }
 
+// record records a call that agr itself has carried out, for the audit.
+func (t *turn) record(c *call, r result, started time.Time) {
+	if t.audit == nil || c.tool.gate == "" {
+		return
+	}
+	kind, d := proto.AuditCall, audit.Call{Tool: c.tool.gate, OK: r.err == nil, By: -1, DurationMS: time.Since(started).Milliseconds()}
+	if m := t.madeMask(); m.err == nil {
+		input, _ := m.masker.JSON(c.input)
+		d.Input = audit.Head(input)
+	}
+	if turn, err := t.guard.Turn(t.req.Token); err == nil {
+		d.By, d.Mode = turn.By, string(turn.Mode)
+	}
+	if r.err != nil {
+		d.Code = r.err.code
+		if r.err.code == proto.ToolDenied {
+			kind, d.Reason = proto.AuditDenied, r.err.message // of the gate: it has no secrets
+		}
+	}
+	t.audit.Record(kind, audit.Event{Session: t.req.SessionID, Turn: t.req.Turn, Call: c.id, Data: d})
+}
+
 // conclude keeps and reports the result of a call, except of one that is canceled
 // with the turn, or that waits for a person when the turn ends.
 func (t *turn) conclude(c *call, r result, started time.Time) error {
 	if err := cmp.Or(t.ended(), r.end); err != nil {
 		return err
 	}
+	t.record(c, r, started)
 	n := 0
 	r = t.masked(r)
 	r.data, r.err = r.envelope(), nil
@@ -136,7 +160,7 @@ func (t *turn) prepare(c *call) (fields, result) {
 		return nil, refused("The field %q is missing.", missing)
 	}
 	if c.tool.gate != "" {
-		if err := t.permit(c, c.tool.gate); err != nil {
+		if err := cmp.Or(t.audit.Ready(), t.permit(c, c.tool.gate)); err != nil {
 			return nil, failed(err)
 		}
 	}

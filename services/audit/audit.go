@@ -5,7 +5,7 @@
 //	checkpoints         signed hashes of records, see golang.org/x/mod/sumdb/note
 //	key, key.pub        the key of the signatures, and its public part
 //
-// Package zino/pkg/audit/chain has the formats. No method alters or removes a record.
+// Packages line and chain below zino/pkg/audit have the formats. No method alters or removes a record.
 package audit
 
 import (
@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"zino/pkg/audit/chain"
+	"zino/pkg/audit/line"
 	"zino/pkg/config"
 	"zino/pkg/durable"
 	"zino/pkg/rpc"
@@ -152,9 +153,9 @@ func isWord(text string) bool {
 
 // source returns who sends a request: the service that the user stands for. Services with the
 // user of audit say it themselves.
-func (s *Service) source(ctx context.Context, src string) (chain.Source, error) {
+func (s *Service) source(ctx context.Context, src string) (line.Source, error) {
 	uid := rpc.PeerUID(ctx)
-	from := chain.Source{UID: uid, PID: rpc.PeerPID(ctx), Src: src}
+	from := line.Source{UID: uid, PID: rpc.PeerPID(ctx), Src: src}
 	if uid != os.Geteuid() {
 		from.Src = s.nameOf(uid)
 	}
@@ -251,7 +252,7 @@ func (s *Service) read(_ context.Context, req proto.ReadAudit) (proto.AuditRecor
 		if err != nil {
 			return proto.AuditRecords{}, proto.Errorf(proto.CodeInvalid, "invalid since %.40q: want a time in RFC 3339", req.Since)
 		}
-		req.Since = since.UTC().Format(chain.TimeFormat)
+		req.Since = since.UTC().Format(line.TimeFormat)
 	}
 	reply := proto.AuditRecords{Lines: []string{}}
 	paths, err := chain.Files(s.w.dir.Name())
@@ -272,22 +273,22 @@ func (s *Service) read(_ context.Context, req proto.ReadAudit) (proto.AuditRecor
 		if err != nil {
 			return reply, err
 		}
-		in := bufio.NewReaderSize(f, chain.MaxLine)
+		in := bufio.NewReaderSize(f, line.MaxLine)
 		for err == nil {
-			var line []byte
-			if line, err = in.ReadSlice('\n'); err != nil {
+			var text []byte
+			if text, err = in.ReadSlice('\n'); err != nil {
 				break
 			}
-			r, parseErr := chain.Parse(line)
+			r, parseErr := line.Parse(text)
 			if parseErr != nil || r.Seq < req.From || req.Session != "" && r.Session != req.Session || req.Turn != "" && r.Turn != req.Turn ||
 				req.Kind != "" && r.Kind != req.Kind || r.TS < req.Since {
 				continue
 			}
-			if size += len(line); size > replyMax {
+			if size += len(text); size > replyMax {
 				reply.Next = r.Seq
 				break
 			}
-			reply.Lines = append(reply.Lines, string(bytes.TrimSuffix(line, []byte("\n"))))
+			reply.Lines = append(reply.Lines, string(bytes.TrimSuffix(text, []byte("\n"))))
 		}
 		f.Close()
 		if reply.Next != 0 {

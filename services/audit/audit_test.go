@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"zino/pkg/audit/chain"
+	"zino/pkg/audit/line"
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
 	"zino/proto"
@@ -31,10 +32,10 @@ func TestRecord(t *testing.T) {
 	if len(got.Lines) != 2 || got.Next != 0 {
 		t.Fatalf("read: %+v", got)
 	}
-	rec, err := chain.Parse([]byte(got.Lines[1]))
+	rec, err := line.Parse([]byte(got.Lines[1]))
 	zinotest.Must(t, err)
 	if rec.Seq != 3 || rec.UID != os.Geteuid() || rec.PID != os.Getpid() || rec.Src != "exc" || rec.Kind != "call" || rec.Turn != "t-1" || rec.Call != "c1" ||
-		time.Since(rec.Time()) > time.Minute || rec.Prev != chain.Sum([]byte(got.Lines[0])).String() {
+		time.Since(rec.Time()) > time.Minute || rec.Prev != line.Sum([]byte(got.Lines[0])).String() {
 		t.Errorf("the record is %+v", rec)
 	}
 	info, err := os.Stat(filepath.Join(e.cfg.DataDir, chain.KeyFile))
@@ -60,7 +61,7 @@ func TestRecordRefuses(t *testing.T) {
 		{"no src", proto.RecordAudit{Records: entries(1)}, proto.CodeInvalid},
 		{"the name of audit itself", proto.RecordAudit{Records: entries(1), Src: "audit"}, proto.CodeInvalid},
 		{"data that is no object", proto.RecordAudit{Records: []proto.AuditEntry{{Kind: "call", Data: proto.Raw(`[1]`)}}, Src: "exc"}, proto.CodeInvalid},
-		{"64 KiB", proto.RecordAudit{Records: []proto.AuditEntry{{Kind: "call", Data: proto.Raw(`{"a":"` + strings.Repeat("x", chain.MaxLine) + `"}`)}}, Src: "exc"}, proto.CodeTooLarge},
+		{"64 KiB", proto.RecordAudit{Records: []proto.AuditEntry{{Kind: "call", Data: proto.Raw(`{"a":"` + strings.Repeat("x", line.MaxLine) + `"}`)}}, Src: "exc"}, proto.CodeTooLarge},
 		{"too many", proto.RecordAudit{Records: entries(batchMax + 1), Src: "exc"}, proto.CodeTooLarge},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,7 +163,7 @@ func TestVerifyNamesTheRecord(t *testing.T) {
 	e := start(t, "")
 	e.add(t, 5)
 	e.stop()
-	path := filepath.Join(e.cfg.DataDir, chain.FileName(1))
+	path := filepath.Join(e.cfg.DataDir, line.FileName(1))
 	data, err := os.ReadFile(path)
 	zinotest.Must(t, err)
 	zinotest.Must(t, os.WriteFile(path, bytes.Replace(data, []byte(`"call":"c1"`), []byte(`"call":"c9"`), 1), 0o600))
@@ -222,19 +223,19 @@ func TestTornTail(t *testing.T) {
 	e.add(t, 2)
 	zinotest.Must(t, e.w.flush())
 	whole := copyDir(t, e.cfg.DataDir)
-	path := filepath.Join(whole, chain.FileName(1))
+	path := filepath.Join(whole, line.FileName(1))
 	data, err := os.ReadFile(path)
 	zinotest.Must(t, err)
 	last := bytes.LastIndexByte(data[:len(data)-1], '\n') + 1
 	for cut := last; cut <= len(data); cut++ {
 		dir := zinotest.Dir(t)
 		zinotest.Must(t, os.CopyFS(filepath.Join(dir, "audit"), os.DirFS(whole)))
-		zinotest.Must(t, os.WriteFile(filepath.Join(dir, "audit", chain.FileName(1)), data[:cut], 0o600))
+		zinotest.Must(t, os.WriteFile(filepath.Join(dir, "audit", line.FileName(1)), data[:cut], 0o600))
 		again := start(t, dir)
 		again.add(t, 1)
 		again.stop()
 		r := mustVerify(t, again.cfg.DataDir)
-		text, err := os.ReadFile(filepath.Join(dir, "audit", chain.FileName(1)))
+		text, err := os.ReadFile(filepath.Join(dir, "audit", line.FileName(1)))
 		zinotest.Must(t, err)
 		repaired := `"kind":"repaired","data":{"file":"audit-000001.jsonl","dropped":` + strconv.Itoa(cut-last) + "}"
 		want := int64(4) // of the first two, of the new start and of the new one
@@ -278,7 +279,7 @@ func TestRotation(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	// A file that was just begun when the process died.
-	zinotest.Must(t, os.WriteFile(filepath.Join(e.cfg.DataDir, chain.FileName(len(paths)+1)), []byte(`{"seq":`), 0o600))
+	zinotest.Must(t, os.WriteFile(filepath.Join(e.cfg.DataDir, line.FileName(len(paths)+1)), []byte(`{"seq":`), 0o600))
 	e = start(t, dir)
 	e.add(t, 1)
 	e.stop()

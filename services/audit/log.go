@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"zino/pkg/audit/chain"
+	"zino/pkg/audit/line"
 	"zino/pkg/durable"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -27,7 +28,7 @@ const (
 	// signEvery is the longest time until a record is covered by a checkpoint.
 	signEvery = 10 * time.Minute
 	// tailMax is how much of the end of a file is searched for its last record.
-	tailMax = 4 * chain.MaxLine
+	tailMax = 4 * line.MaxLine
 )
 
 // writer appends to the files of one directory, which it locks.
@@ -45,19 +46,19 @@ type writer struct {
 	name   string
 	number int
 	size   int64
-	broken error      // the end of the file is not as it was: nothing can be appended
-	seq    int64      // of the last record
-	last   chain.Hash // of its line; of no record zero
-	signed int64      // the record of the last checkpoint
-	synced int64      // the record that is on disk
-	marks  *os.File   // the file of the checkpoints
+	broken error     // the end of the file is not as it was: nothing can be appended
+	seq    int64     // of the last record
+	last   line.Hash // of its line; of no record zero
+	signed int64     // the record of the last checkpoint
+	synced int64     // the record that is on disk
+	marks  *os.File  // the file of the checkpoints
 	buf    []byte
 
 	marksSize int64
 	flushing  sync.Mutex // locked while a file is synced without mu
 }
 
-var self = chain.Source{UID: os.Getuid(), PID: os.Getpid(), Src: chain.Self}
+var self = line.Source{UID: os.Getuid(), PID: os.Getpid(), Src: chain.Self}
 
 // openWriter opens the log in a directory, repairs its end, and reads or makes the key.
 func openWriter(path, machine string) (_ *writer, err error) {
@@ -156,10 +157,10 @@ func (w *writer) openLast(path string) (dropped int64, err error) {
 		return 0, w.openFile(1, os.O_EXCL)
 	}
 	name := filepath.Base(paths[len(paths)-1])
-	if err := w.openFile(chain.FileNumber(name), 0); err != nil {
+	if err := w.openFile(line.FileNumber(name), 0); err != nil {
 		return 0, err
 	}
-	line, end, err := lastRecord(w.f)
+	text, end, err := lastRecord(w.f)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", filepath.Join(path, name), err)
 	}
@@ -169,30 +170,30 @@ func (w *writer) openLast(path string) (dropped int64, err error) {
 		}
 		w.size = end
 	}
-	for i := len(paths) - 2; line == nil && i >= 0; i-- { // the last file was just begun
+	for i := len(paths) - 2; text == nil && i >= 0; i-- { // the last file was just begun
 		f, err := os.Open(paths[i])
 		if err != nil {
 			return 0, err
 		}
-		line, _, err = lastRecord(f)
+		text, _, err = lastRecord(f)
 		f.Close()
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", paths[i], err)
 		}
 	}
-	if line != nil {
-		r, err := chain.Parse(line)
+	if text != nil {
+		r, err := line.Parse(text)
 		if err != nil {
 			return 0, err
 		}
-		w.seq, w.last = r.Seq, chain.Sum(line)
+		w.seq, w.last = r.Seq, line.Sum(text)
 	}
 	w.synced = w.seq
 	return dropped, nil
 }
 
 // lastRecord returns the last record in a file, nil if there is none, and where it ends.
-func lastRecord(f *os.File) (line []byte, end int64, err error) {
+func lastRecord(f *os.File) (text []byte, end int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err
@@ -202,16 +203,16 @@ func lastRecord(f *os.File) (line []byte, end int64, err error) {
 	if _, err := f.ReadAt(data, start); err != nil && !errors.Is(err, io.EOF) {
 		return nil, 0, err
 	}
-	line, n := chain.LastLine(data)
-	if line == nil && start > 0 {
+	text, n := line.LastLine(data)
+	if text == nil && start > 0 {
 		return nil, 0, errors.New("its end has no record: check it with zino audit verify, and move it to another directory")
 	}
-	return line, start + int64(n), nil
+	return text, start + int64(n), nil
 }
 
 // openFile opens the file with a number for appending.
 func (w *writer) openFile(number, flag int) error {
-	name := chain.FileName(number)
+	name := line.FileName(number)
 	f, err := w.dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND|flag, durable.FileMode)
 	if err != nil {
 		return err
@@ -233,7 +234,7 @@ func (w *writer) openFile(number, flag int) error {
 
 // append writes records and returns the number of the last one. After an error none of them
 // is in the log.
-func (w *writer) append(from chain.Source, entries []proto.AuditEntry, sync bool) (int64, error) {
+func (w *writer) append(from line.Source, entries []proto.AuditEntry, sync bool) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.broken != nil {
@@ -248,11 +249,11 @@ func (w *writer) append(from chain.Source, entries []proto.AuditEntry, sync bool
 		}
 		start := len(w.buf)
 		var err error
-		if w.buf, err = chain.Append(w.buf, seq+1, now, from, e, prev); err != nil {
+		if w.buf, err = line.Append(w.buf, seq+1, now, from, e, prev); err != nil {
 			return 0, err
 		}
 		seq++
-		last = chain.Sum(w.buf[start:])
+		last = line.Sum(w.buf[start:])
 	}
 	if w.seq+int64(len(entries))-w.signed > chain.CheckpointEvery {
 		if err := w.checkpoint(); err != nil {
@@ -410,21 +411,21 @@ func (w *writer) prune(before time.Time) error {
 	}
 	var p chain.Pruned
 	for _, path := range paths {
-		if chain.FileNumber(filepath.Base(path)) >= w.present() {
+		if line.FileNumber(filepath.Base(path)) >= w.present() {
 			break
 		}
 		first, last, err := ends(path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		r, err := chain.Parse(last)
+		r, err := line.Parse(last)
 		if err != nil || !r.Time().Before(before) {
 			break
 		}
 		if len(p.Files) == 0 {
 			p.First = first.Seq
 		}
-		p.Files, p.Last, p.Hash = append(p.Files, filepath.Base(path)), r.Seq, chain.Sum(last).String()
+		p.Files, p.Last, p.Hash = append(p.Files, filepath.Base(path)), r.Seq, line.Sum(last).String()
 	}
 	if len(p.Files) == 0 {
 		return nil
@@ -449,15 +450,15 @@ func (w *writer) present() int {
 }
 
 // ends returns the first and the last record in a file.
-func ends(path string) (first chain.Record, last []byte, err error) {
+func ends(path string) (first line.Record, last []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return first, nil, err
 	}
 	defer f.Close()
-	line, err := bufio.NewReaderSize(f, chain.MaxLine).ReadSlice('\n')
+	text, err := bufio.NewReaderSize(f, line.MaxLine).ReadSlice('\n')
 	if err == nil {
-		first, err = chain.Parse(line)
+		first, err = line.Parse(text)
 	}
 	if err != nil {
 		return first, nil, err

@@ -53,6 +53,7 @@ type asked struct {
 func (s *Service) openApprovals() {
 	a := &s.asked
 	a.store = approval.New(s.cfg.Daemon.DataDir, s.cfg.Gate.Env, time.Now, s.log)
+	a.store.Changed = s.auditApproval
 	a.masks = mask.NewSource(s.cfg.Mask, s.log)
 	a.wait, a.poll, a.notifying = askFor, pollEvery, make(chan struct{}, notifyMax)
 	a.waiting = map[string]chan struct{}{}
@@ -629,5 +630,6 @@ func (s *Service) revokeGrant(ctx context.Context, req proto.RevokeGrant) (proto
 		return proto.GrantList{}, proto.Errorf(proto.CodeInvalid, "%.40s is the beginning of several grants: use more of its id", req.ID)
 	}
 	removed, err := s.asked.store.Revoke(func(g proto.Grant) bool { return slices.Contains(found, g.ID) })
+	s.auditRevoked(ctx, removed)
 	return proto.GrantList{Grants: append([]proto.Grant{}, removed...)}, err
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"zino/pkg/audit"
 	"zino/pkg/config"
 	"zino/pkg/environ"
 	"zino/pkg/gate"
@@ -53,6 +54,7 @@ type Service struct {
 	renewAfter              time.Duration // the age at which the token of a run is replaced
 	masks                   masking
 	asked                   asked
+	audit                   *audit.Log // nil: nothing is recorded
 }
 
 // New returns a daemon that uses the sockets of the other services.
@@ -116,6 +118,7 @@ func (s *Service) Register(srv *rpc.Server) {
 
 // Close closes the connections to other services.
 func (s *Service) Close() error {
+	s.audit.Record(proto.AuditStop, audit.Event{Data: lifeData{Version: rpc.Build, PID: os.Getpid()}})
 	s.end()
 	s.lot.close()
 	for _, c := range s.services {
@@ -135,12 +138,19 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 	if err := s.settleMode(ctx, &req); err != nil {
 		return proto.Text{}, err
 	}
+	s.auditConfig()
 	rpc.Note(ctx, slog.Int("message_bytes", len(req.Message)))
 	if req.ChannelID != "" {
 		rpc.Note(ctx, slog.String("channel", req.ChannelID))
 	}
 	if req.SessionID == "" {
+		s.auditPlain(ctx, req, proto.TurnRunning)
 		text, err := s.plain(ctx, req, out)
+		if err != nil {
+			s.auditPlain(ctx, req, proto.TurnError)
+		} else {
+			s.auditPlain(ctx, req, proto.TurnDone)
+		}
 		if err != nil && req.Events {
 			err = s.ended(ctx, req, out, turnError(ctx, err))
 		}
@@ -246,7 +256,11 @@ func (s *Service) forward(ctx context.Context, req proto.Forward, out *rpc.Out) 
 			return err
 		}
 	}
-	return rpc.Relay(ctx, service, req.Request, out)
+	err = rpc.Relay(ctx, service, req.Request, out)
+	if err == nil && req.Service == "mem" {
+		s.auditForward(ctx, typ, req.Request)
+	}
+	return err
 }
 
 // errCallerGone marks the error of a packet that could not be sent because the

@@ -31,6 +31,9 @@ func (s *Service) redact(ctx context.Context, req proto.Redact, out *rpc.Out) (p
 	}
 	r := &redaction{Service: s, req: req, mask: s.masking(), out: out}
 	var err error
+	if !req.DryRun {
+		s.auditSession(ctx, req.SessionID, "redact")
+	}
 	if req.All {
 		err = r.all(ctx)
 	} else {

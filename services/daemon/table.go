@@ -335,6 +335,7 @@ func (sess *session) append(ctx context.Context, w *writer, events, header proto
 		sess.mu.Lock()
 		defer sess.mu.Unlock()
 		sess.publish(events, offsets)
+		sess.auditTurns(sess.id, events)
 		sess.noteJobs()
 		then()
 	})

@@ -56,6 +56,7 @@ func (s *Service) takeBack(ctx context.Context, req proto.Undo, m proto.Method[p
 		if err != nil {
 			return err // the next lock of the session asks what was changed
 		}
+		s.auditUndo(ctx, req, reply, redo)
 		return sess.storeUndo(ctx, w, reply, redo)
 	})
 	return reply, err

@@ -42,9 +42,16 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 	if c.mask, err = s.masker(req.Mask, req.Env); err != nil {
 		return proto.CallResult{}, err
 	}
+	if c.id == "" {
+		c.id = req.Key[strings.LastIndexByte(req.Key, '/')+1:] // of read, for the audit
+	}
+	s.note(c, input)
 	err = s.admit(req.Token, req.Grant, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
+	if err == nil {
+		err = s.audit.Ready()
+	}
 	if err != nil {
-		return proto.CallResult{}, err
+		return proto.CallResult{}, s.refuse(c, err)
 	}
 	if c.key != "" {
 		req.Input = bytes.Clone(req.Input) // the call outlives the request
@@ -57,15 +64,19 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 	result, err := once(ctx, s, c, live, steps[proto.CallResult]{
 		run: func(ctx context.Context) (proto.CallResult, error) {
 			if err := s.permitCall(ctx, c, &req); err != nil {
+				c.ended(nil, nil, err)
 				return c.result(reply{}, err)
 			}
-			return c.result(s.carryOut(ctx, req, c))
+			r, err := s.carryOut(ctx, req, c)
+			c.ended(r.confinement, exitOf(r), err)
+			return c.result(r, err)
 		},
 		settle: func(ctx context.Context, begun calls.Call) (proto.CallResult, bool, error) {
 			reply, settled, err := s.settle(ctx, req, begun, c)
 			if !settled {
 				return proto.CallResult{}, false, err
 			}
+			c.ended(reply.confinement, exitOf(reply), err)
 			result, err := c.result(reply, err)
 			if result.Undo = c.why; begun.Job != "" {
 				result.Undo = s.captureJob(ctx, begun.Job)

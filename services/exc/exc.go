@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"zino/pkg/audit"
 	"zino/pkg/catalog"
 	"zino/pkg/config"
 	"zino/pkg/durable"
@@ -66,6 +67,8 @@ type Service struct {
 	helpers       helpers         // for read, write and edit in the sandbox
 	reviews       chan struct{}   // a token for each running review
 	masks         *mask.Source
+	audit         *audit.Log // nil: nothing is recorded
+	policyFiles   []string
 	journal       *calls.Journal
 	turns         turns
 	at            func(step string) // what a test does between the steps of a call with a key

@@ -26,9 +26,13 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	if c.mask, err = s.masker(req.Mask, req.Env); err != nil {
 		return proto.Result{}, err
 	}
+	s.note(c, []byte(req.Code))
 	err = s.admit(req.Token, req.Grant, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
+	if err == nil {
+		err = s.audit.Ready()
+	}
 	if err != nil {
-		return proto.Result{}, err
+		return proto.Result{}, s.refuse(c, err)
 	}
 	failed := func(e *files.Error) proto.Result {
 		r := refused(e.Message)
@@ -38,6 +42,7 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	result, err := once(ctx, s, c, nil, steps[proto.Result]{
 		run: func(ctx context.Context) (proto.Result, error) {
 			result, err := s.runCode(ctx, req, c)
+			c.ended(result.Confinement, &result.ExitCode, err)
 			switch e, _ := errors.AsType[*files.Error](err); {
 			case e != nil && e.Code == proto.ToolNotRecorded:
 				result, err = failed(e), nil

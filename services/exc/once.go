@@ -2,6 +2,7 @@ package exc
 
 import (
 	"context"
+	"time"
 
 	"zino/pkg/wire"
 	"zino/proto"
@@ -93,6 +94,8 @@ func carry[T any](ctx context.Context, s *Service, c *turnCall, do steps[T]) (re
 	if err := s.turns.refused(c); err != nil {
 		return result, err
 	}
+	started := time.Now()
+	defer func() { s.recordCall(c, started) }()
 	result, err = do.run(ctx)
 	s.at("changed")
 	if why := s.captureAfter(ctx, c); why != "" {
@@ -150,6 +153,7 @@ func recorded[T any](ctx context.Context, s *Service, c *turnCall, do steps[T]) 
 		if result, settled, err = do.settle(ctx, r.Call); err != nil || !settled {
 			return result, false, err
 		}
+		s.recordCall(c, time.Now())
 		record(s, c, result)
 	case calls.Finished:
 		err = wire.DecodeReply(r.Result, &result)

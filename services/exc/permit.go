@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"zino/pkg/audit"
 	"zino/pkg/gate"
+	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/exc/files"
@@ -256,5 +258,6 @@ func (s *Service) stopJob(ctx context.Context, req proto.JobID) (proto.JobInfo, 
 			return proto.JobInfo{}, err
 		}
 	}
+	s.audit.Record(proto.AuditJob, audit.Event{Session: req.SessionID, Data: stopped{req.Job, rpc.PeerUID(ctx)}})
 	return s.jobs.Stop(ctx, req)
 }

@@ -44,6 +44,7 @@ type turnCall struct {
 	ticket  ticket
 
 	mask   *mask.Masker // of all that leaves this process
+	noted  noted        // for the audit; its files are guarded by mu
 	cancel context.CancelFunc
 	done   chan struct{} // closed when answer is set
 	answer any           // an answer[T]

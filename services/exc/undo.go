@@ -120,7 +120,7 @@ func (s *Service) captureAfter(ctx context.Context, c *turnCall) string {
 	if st == nil || had.why != "" {
 		return had.why
 	}
-	by := undo.By{Tool: had.tool, Call: c.key}
+	by := undo.By{Tool: had.tool, Call: c.key, Made: c.changed}
 	why, err := await(context.WithoutCancel(ctx), s.limit, func(ctx context.Context) (string, error) {
 		switch {
 		case had.file != nil:
@@ -141,7 +141,7 @@ func (s *Service) captureAfter(ctx context.Context, c *turnCall) string {
 func (s *Service) captureMade(ctx context.Context, c *turnCall, now start, made calls.Call) string {
 	why, err := await(ctx, s.limit, func(context.Context) (string, error) {
 		file := s.undo.MadeFile(c.at(now.root), now.plan.Path, made.Before)
-		return file.After(undo.By{Tool: c.tool, Call: c.key}, made.After), nil
+		return file.After(undo.By{Tool: c.tool, Call: c.key, Made: c.changed}, made.After), nil
 	})
 	if err != nil {
 		return notCaptured(err)
@@ -188,7 +188,7 @@ func (s *Service) captureSince(ctx context.Context, job jobs.Record, late bool) 
 	}
 	why, err := await(context.WithoutCancel(ctx), s.limit, func(ctx context.Context) (string, error) {
 		at := undo.At{Root: job.Root, Session: job.Session, Turn: job.Turn}
-		return s.undo.After(ctx, at, nil, undo.By{Tool: toolBash, Call: job.Key, Late: late}), nil
+		return s.undo.After(ctx, at, nil, undo.By{Tool: toolBash, Call: job.Key, Late: late, Made: func(list []undo.Change) { s.recordLate(job, list) }}), nil
 	})
 	if err != nil {
 		return notCaptured(err)

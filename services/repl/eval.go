@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"zino/pkg/audit"
 	"zino/pkg/gate"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -34,9 +35,41 @@ type evalAnswer struct {
 	err error
 }
 
-// Eval runs code in a page and waits for the result. When ctx ends, code that was
-// not sent is not run; for code that was sent the page gets a cancel packet.
+// Eval runs code in a page and waits for the result: see evaluate. The call of a model is
+// recorded for the audit.
 func (s *Service) Eval(ctx context.Context, req proto.Eval) (proto.Evaluated, error) {
+	started := time.Now()
+	reply, err := s.evaluate(ctx, req)
+	if s.audit != nil && req.Token != "" {
+		s.record(req, reply, err, time.Since(started))
+	}
+	return reply, err
+}
+
+// record records a call of a model. Its code is there as a digest alone: this service cannot
+// mask secrets.
+func (s *Service) record(req proto.Eval, reply proto.Evaluated, err error, took time.Duration) {
+	kind, d := proto.AuditCall, audit.Call{Tool: "page_eval", Digest: audit.Digest([]byte(req.Code)), OK: reply.OK, By: -1, Sandbox: req.Sandbox, DurationMS: took.Milliseconds()}
+	event := audit.Event{}
+	if turn, err := s.guard.Turn(req.Token); err == nil {
+		d.By, d.Mode, event.Session, event.Turn = turn.By, string(turn.Mode), turn.Session, turn.Turn
+	}
+	if parts := strings.Split(req.Key, "/"); len(parts) == 4 {
+		event.Call = parts[3]
+	}
+	if e, ok := errors.AsType[*proto.Error](err); ok {
+		d.Code = string(e.Code)
+		if e.Code == proto.CodeDenied {
+			kind, d.Reason = proto.AuditDenied, e.Message
+		}
+	}
+	event.Data = d
+	s.audit.Record(kind, event)
+}
+
+// evaluate runs code in a page and waits for the result. When ctx ends, code that was
+// not sent is not run; for code that was sent the page gets a cancel packet.
+func (s *Service) evaluate(ctx context.Context, req proto.Eval) (proto.Evaluated, error) {
 	field, why := "", ""
 	switch {
 	case strings.TrimSpace(req.Code) == "":

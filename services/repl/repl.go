@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/audit"
 	"zino/pkg/config"
 	"zino/pkg/durable"
 	"zino/pkg/gate"
@@ -38,6 +39,7 @@ const logDir = replfile.Logs
 type Service struct {
 	cfg      config.Repl
 	guard    *gate.Guard // of the calls of models
+	audit    *audit.Log  // nil: nothing is recorded
 	log      *slog.Logger
 	dir      *tail.Dir
 	lock     io.Closer
@@ -56,6 +58,9 @@ type Service struct {
 	subscribers map[*subscriber]bool
 	faults      map[string]string // by file
 }
+
+// UseAudit has the calls of models recorded in l. It must be called before the first request.
+func (s *Service) UseAudit(l *audit.Log) { s.audit = l }
 
 // New opens the directory of the REPL and watches it. What an earlier service left
 // executing is marked as interrupted. A directory that another service has locked is

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/audit"
 	"zino/pkg/config"
 	"zino/pkg/message"
 	"zino/pkg/rpc"
@@ -293,6 +294,7 @@ func (t *target) busy(pause time.Duration) *proto.Error {
 // exchange makes the request and collects the answer.
 func (r *request) exchange(t *target, req wire.Request) (proto.Text, error) {
 	r.answer = &wire.Answer{}
+	started, digest := time.Now(), r.digest()
 	err := t.infer(r.ctx, t.ep, &req, r)
 	text := proto.Text{Content: r.answer.Text(), Usage: r.answer.Usage()}
 	if err == nil {
@@ -302,7 +304,28 @@ func (r *request) exchange(t *target, req wire.Request) (proto.Text, error) {
 	if f, ok := errors.AsType[*wire.Fault](err); ok && f.Class == wire.Retry {
 		t.limiter.Pause(f.Wait)
 	}
+	r.record(t, text, err, <-digest, started)
 	return text, err
+}
+
+// digest computes the digest of the request's messages while the model is asked.
+func (r *request) digest() <-chan string {
+	digest := make(chan string, 1)
+	if r.s.audit == nil {
+		close(digest)
+		return digest
+	}
+	go func() { digest <- audit.Digest(r.req.Raw) }()
+	return digest
+}
+
+// record records a request to a provider.
+func (r *request) record(t *target, text proto.Text, err error, digest string, started time.Time) {
+	d := audit.Infer{Provider: t.caps.Provider, Model: t.caps.Model, Digest: digest, Usage: text.Usage, DurationMS: time.Since(started).Milliseconds()}
+	if err != nil {
+		d.Code = string(rpc.CodeOf(err))
+	}
+	r.s.audit.Record(proto.AuditInfer, audit.Event{Session: r.in.SessionID, Data: d})
 }
 
 // requestFor fits the request to the target.

@@ -26,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/audit"
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/proto"
@@ -52,6 +53,7 @@ type Service struct {
 	lists    map[listKey]list
 
 	hints hints
+	audit *audit.Log // nil: nothing is recorded
 
 	warnLock sync.Mutex
 	warned   map[warning]string // to the session that was warned last
@@ -96,6 +98,10 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	s.resolving <- struct{}{}
 	return s, nil
 }
+
+// UseAudit has requests to providers recorded in l. It must be called before the first
+// request.
+func (s *Service) UseAudit(l *audit.Log) { s.audit = l }
 
 // Register adds the methods to a server.
 func (s *Service) Register(server *rpc.Server) {

@@ -1,3 +1,5 @@
+// Package chain verifies the log of the audit: its lines, and the checkpoints, which are
+// signed. It writes nothing.
 package chain
 
 import (
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"zino/pkg/audit/line"
 )
 
 const (
@@ -33,13 +37,13 @@ const (
 type Checkpoint struct {
 	Machine string
 	Seq     int64
-	Hash    Hash
+	Hash    line.Hash
 	Time    time.Time
 }
 
 // Text returns the text that is signed.
 func (c Checkpoint) Text() string {
-	return fmt.Sprintf("%s%s\n%d\n%s\n%s\n", origin, c.Machine, c.Seq, base64.StdEncoding.EncodeToString(c.Hash[:]), c.Time.UTC().Format(TimeFormat))
+	return fmt.Sprintf("%s%s\n%d\n%s\n%s\n", origin, c.Machine, c.Seq, base64.StdEncoding.EncodeToString(c.Hash[:]), c.Time.UTC().Format(line.TimeFormat))
 }
 
 // NewKey makes a key. signer is secret, verifier is what zino audit key prints.
@@ -88,11 +92,11 @@ func Open(signed []byte, verifier string) (c Checkpoint, err error) {
 	c.Machine = strings.TrimPrefix(lines[0], origin)
 	c.Seq, err = strconv.ParseInt(lines[1], 10, 64)
 	hash, hashErr := base64.StdEncoding.DecodeString(lines[2])
-	when, timeErr := time.Parse(TimeFormat, lines[3])
+	when, timeErr := time.Parse(line.TimeFormat, lines[3])
 	if err != nil || hashErr != nil || timeErr != nil || len(hash) != len(c.Hash) || c.Seq < 1 {
 		return c, errNote
 	}
-	c.Hash, c.Time = Hash(hash), when
+	c.Hash, c.Time = line.Hash(hash), when
 	return c, nil
 }
 

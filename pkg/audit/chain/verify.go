@@ -2,7 +2,6 @@ package chain
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"zino/pkg/audit/line"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -44,9 +44,6 @@ func bad(seq int64, format string, args ...any) error {
 	return &Problem{seq, fmt.Sprintf(format, args...)}
 }
 
-// PlainFile is the name of a plain log.
-const PlainFile = "audit.jsonl"
-
 // ErrPlain is the error of a log that is no chain.
 var ErrPlain = errors.New("this is a plain log: nothing to verify")
 
@@ -58,20 +55,20 @@ func Files(dir string) (paths []string, err error) {
 	}
 	var numbers []int
 	for _, e := range entries {
-		if n := FileNumber(e.Name()); n > 0 {
+		if n := line.FileNumber(e.Name()); n > 0 {
 			numbers = append(numbers, n)
 		}
 	}
 	slices.Sort(numbers)
 	for _, n := range numbers {
-		paths = append(paths, filepath.Join(dir, FileName(n)))
+		paths = append(paths, filepath.Join(dir, line.FileName(n)))
 	}
 	return paths, nil
 }
 
 // expected are the hashes that checkpoints name, by the number of their record.
 type expected struct {
-	hashes map[int64][]Hash
+	hashes map[int64][]line.Hash
 	last   int64
 }
 
@@ -102,12 +99,12 @@ func Verify(dir, key string, mirror []byte) (r Report, err error) {
 		return r, err
 	}
 	if len(paths) == 0 {
-		if _, err := os.Stat(filepath.Join(dir, PlainFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, line.PlainFile)); err == nil {
 			return r, ErrPlain
 		}
 		return r, fmt.Errorf("%s: there is no audit log", dir)
 	}
-	x := expected{hashes: map[int64][]Hash{}}
+	x := expected{hashes: map[int64][]line.Hash{}}
 	notes, _ := Split(data)
 	seqs, err := x.add(notes, key)
 	if err != nil {
@@ -139,10 +136,10 @@ func Verify(dir, key string, mirror []byte) (r Report, err error) {
 type walk struct {
 	report   *Report
 	expected *expected
-	seqs     []int64 // of the checkpoints in the file
-	last     Hash    // of the last record
-	start    string  // the hash that the first record names, where it is not the first of all
-	pruned   bool    // a record says that the records before it were removed
+	seqs     []int64   // of the checkpoints in the file
+	last     line.Hash // of the last record
+	start    string    // the hash that the first record names, where it is not the first of all
+	pruned   bool      // a record says that the records before it were removed
 }
 
 // file checks the records in a file.
@@ -152,10 +149,10 @@ func (w *walk) file(path string) error {
 		return err
 	}
 	defer f.Close()
-	in := bufio.NewReaderSize(f, MaxLine)
+	in := bufio.NewReaderSize(f, line.MaxLine)
 	for {
-		line, err := in.ReadSlice('\n')
-		if len(line) == 0 && errors.Is(err, io.EOF) {
+		text, err := in.ReadSlice('\n')
+		if len(text) == 0 && errors.Is(err, io.EOF) {
 			return nil
 		}
 		next := w.report.Last + 1
@@ -167,14 +164,14 @@ func (w *walk) file(path string) error {
 		case err != nil:
 			return err
 		}
-		if err := w.line(line); err != nil {
+		if err := w.line(text); err != nil {
 			return err
 		}
 	}
 }
 
-func (w *walk) line(line []byte) error {
-	rec, err := Parse(line)
+func (w *walk) line(text []byte) error {
+	rec, err := line.Parse(text)
 	r, next := w.report, w.report.Last+1
 	if err != nil || rec.Seq == 0 {
 		return bad(next, "the line is not a record")
@@ -192,7 +189,7 @@ func (w *walk) line(line []byte) error {
 	case rec.Prev != w.last.String():
 		return bad(next, "hash of %d does not match", next-1)
 	}
-	w.last = Sum(line)
+	w.last = line.Sum(text)
 	r.Records++
 	r.Last = rec.Seq
 	if hashes := w.expected.hashes[rec.Seq]; len(hashes) > 0 {
@@ -243,17 +240,4 @@ type Started struct {
 type Repaired struct {
 	File    string `json:"file"`
 	Dropped int64  `json:"dropped"` // bytes
-}
-
-// LastLine returns the last complete record in data, the end of a file, and the length of
-// data up to its end. Without one line is nil.
-func LastLine(data []byte) (line []byte, end int) {
-	for end = bytes.LastIndexByte(data, '\n') + 1; end > 0; {
-		start := bytes.LastIndexByte(data[:end-1], '\n') + 1
-		if r, err := Parse(data[start:end]); err == nil && r.Seq > 0 {
-			return data[start:end], end
-		}
-		end = start
-	}
-	return nil, 0
 }

@@ -3,6 +3,9 @@
 package main
 
 import (
+	"errors"
+
+	"zino/pkg/audit"
 	"zino/pkg/catalog"
 	"zino/pkg/rpc"
 	"zino/pkg/service"
@@ -15,8 +18,10 @@ func main() {
 	service.Fail("agr", err)
 	s := rpc.NewServer("agr", log)
 	a := agr.New(cfg, cat, log)
+	trail := audit.Open(cfg, "agr", log)
+	a.UseAudit(trail)
 	a.Register(s)
 	err = service.Serve(s, "agr", cfg.Agr.Socket, log)
 	service.Fail("agr", err)
-	service.Fail("agr", a.Close())
+	service.Fail("agr", errors.Join(a.Close(), trail.Close()))
 }

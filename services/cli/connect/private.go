@@ -54,6 +54,7 @@ func (t *Target) Spawn(ctx context.Context, given *config.Config, need Storage) 
 		return nil, err
 	}
 	cfg := *given // a run may start several, one after the other
+	plainAudit(&cfg)
 	p := &private{cfg: &cfg, dir: dir, discards: need == StorageDiscarded}
 	for _, name := range config.Services {
 		*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")

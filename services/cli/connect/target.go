@@ -232,11 +232,21 @@ func Absolute(path string) string {
 	return path
 }
 
-// DefaultSockets places the sockets that the configuration does not name in dir.
+// DefaultSockets places the sockets that the configuration does not name in dir. A user's
+// services have no zino-audit unless it names one.
 func DefaultSockets(cfg *config.Config, dir string) {
+	plainAudit(cfg)
 	for _, name := range config.Services {
 		if !cfg.IsSet(name + ".socket") {
 			*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
 		}
+	}
+}
+
+// plainAudit has the services write a plain log, unless the configuration names the socket of
+// a zino-audit.
+func plainAudit(cfg *config.Config) {
+	if !cfg.IsSet("audit.socket") {
+		cfg.Audit.Socket = ""
 	}
 }

@@ -42,6 +42,9 @@ type Store struct {
 	log *slog.Logger
 	now func() time.Time
 
+	// Changed is called with each request that was stored, in its new state; nil: not.
+	Changed func(proto.Approval)
+
 	mu      sync.Mutex // guards what follows
 	root    *os.Root   // nil: the directory has not been opened yet
 	file    *durable.File
@@ -119,6 +122,21 @@ func (s *Store) Start() error {
 // update locks the file, reads what has been added, and stores the requests that fn
 // returns. s.byID has the new ones only if it succeeds.
 func (s *Store) update(fn func(tx *durable.Tx) ([]proto.Approval, error)) error {
+	var stored []proto.Approval
+	err := s.commit(func(tx *durable.Tx) (list []proto.Approval, err error) {
+		list, err = fn(tx)
+		stored = list
+		return list, err
+	})
+	if err == nil && s.Changed != nil {
+		for _, a := range stored {
+			s.Changed(a)
+		}
+	}
+	return err
+}
+
+func (s *Store) commit(fn func(tx *durable.Tx) ([]proto.Approval, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.open(); err != nil {

@@ -3,6 +3,9 @@
 package main
 
 import (
+	"errors"
+
+	"zino/pkg/audit"
 	"zino/pkg/rpc"
 	"zino/pkg/service"
 	"zino/services/daemon"
@@ -12,9 +15,11 @@ func main() {
 	cfg, log := service.Start("daemon")
 	s := rpc.NewServer("daemon", log)
 	d := daemon.New(cfg, log)
+	trail := audit.Open(cfg, "daemon", log)
+	d.UseAudit(trail)
 	d.Register(s)
 	d.Resume()
 	err := service.Serve(s, "daemon", cfg.Daemon.Socket, log)
 	service.Fail("daemon", err)
-	service.Fail("daemon", d.Close())
+	service.Fail("daemon", errors.Join(d.Close(), trail.Close()))
 }

@@ -196,6 +196,9 @@ func (s *Store) append(at At, changes []Change, by By) error {
 	if len(changes) == 0 {
 		return nil
 	}
+	if by.Made != nil {
+		by.Made(changes)
+	}
 	sums, lines := map[string]bool{}, make([][]byte, 0, len(changes))
 	for _, c := range changes {
 		for _, state := range []*State{c.Before, c.After} {

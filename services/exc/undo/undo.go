@@ -57,9 +57,10 @@ type At struct {
 
 // By says what makes a change.
 type By struct {
-	Tool string // such as "bash"
-	Call string // the call's key
-	Late bool   // by a command that went on after its result
+	Tool string         // such as "bash"
+	Call string         // the call's key
+	Late bool           // by a command that went on after its result
+	Made func([]Change) // gets the changes, also those that cannot be recorded; nil: no function
 
 	again bool // an earlier process may have recorded its changes
 }

@@ -7,6 +7,9 @@
 package main
 
 import (
+	"errors"
+
+	"zino/pkg/audit"
 	"zino/pkg/catalog"
 	"zino/pkg/gate"
 	"zino/pkg/rpc"
@@ -29,12 +32,14 @@ func main() {
 	service.Fail("exc", err)
 	x.ProtectConfig(cfg)
 	x.UseMask(cfg.Mask)
+	trail := audit.Open(cfg, "exc", log)
+	x.UseAudit(trail, gate.PlacesOf(cfg))
 	service.Fail("exc", x.OpenUndo(cfg.Undo))
 	service.Fail("exc", x.EndWith(service.InheritedFile("lifeline")))
 	s := rpc.NewServer("exc", log)
 	x.Register(s)
 	err = service.Serve(s, "exc", cfg.Exc.Socket, log)
-	closed := x.Close() // also before a failure: no process may be left
+	closed := errors.Join(x.Close(), trail.Close()) // also before a failure: no process may be left
 	service.Fail("exc", err)
 	service.Fail("exc", closed)
 	service.Fail("exc", cat.Close())

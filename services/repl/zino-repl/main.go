@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"zino/pkg/audit"
 	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/service"
@@ -30,6 +31,8 @@ func main() {
 	cfg, log := service.Start("repl", proxy.flags())
 	r, err := repl.New(cfg.Repl, gate.NewUsersGuard(cfg), log)
 	service.Fail("repl", err)
+	trail := audit.Open(cfg, "repl", log)
+	r.UseAudit(trail)
 	pages, err := web.New(cfg.Repl, r, log)
 	service.Fail("repl", err)
 	l, inherited, err := listen(cfg.Repl.HTTP)
@@ -56,7 +59,7 @@ func main() {
 		}
 	})
 	err = service.Serve(s, "repl", cfg.Repl.Socket, log)
-	service.Fail("repl", errors.Join(err, pages.Close(), r.Close()))
+	service.Fail("repl", errors.Join(err, pages.Close(), r.Close(), trail.Close()))
 }
 
 // listen returns the listener for pages: the inherited socket named http, or a new

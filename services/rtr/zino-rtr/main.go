@@ -3,6 +3,9 @@
 package main
 
 import (
+	"errors"
+
+	"zino/pkg/audit"
 	"zino/pkg/rpc"
 	"zino/pkg/service"
 	"zino/services/rtr"
@@ -14,8 +17,10 @@ func main() {
 	r, err := rtr.New(cfg, log)
 	service.Fail("rtr", err)
 	s := rpc.NewServer("rtr", log)
+	trail := audit.Open(cfg, "rtr", log)
+	r.UseAudit(trail)
 	r.Register(s)
 	err = service.Serve(s, "rtr", cfg.Rtr.Socket, log)
 	service.Fail("rtr", err)
-	service.Fail("rtr", r.Close())
+	service.Fail("rtr", errors.Join(r.Close(), trail.Close()))
 }

@@ -1,6 +1,6 @@
-// Package chain has the format of the audit's files: lines of JSON, each with the hash of
-// the line before, and checkpoints, which are signed. It writes nothing.
-package chain
+// Package line has the format of the audit's records: lines of JSON, each with the hash of
+// the line before.
+package line
 
 import (
 	"bytes"
@@ -108,6 +108,22 @@ func Parse(line []byte) (r Record, err error) {
 	}
 	r.Data = bytes.Clone(r.Data)
 	return r, nil
+}
+
+// PlainFile is the name of a plain log, whose lines have neither seq nor prev.
+const PlainFile = "audit.jsonl"
+
+// LastLine returns the last complete record in data, the end of a file, and the length of
+// data up to its end. Without one line is nil.
+func LastLine(data []byte) (line []byte, end int) {
+	for end = bytes.LastIndexByte(data, '\n') + 1; end > 0; {
+		start := bytes.LastIndexByte(data[:end-1], '\n') + 1
+		if r, err := Parse(data[start:end]); err == nil && r.Seq > 0 {
+			return data[start:end], end
+		}
+		end = start
+	}
+	return nil, 0
 }
 
 // FileName returns the name of the file with a number.
