@@ -113,7 +113,7 @@ func (c *chat) syncApprovals() {
 	if len(c.approvals.list) == 0 || c.approvals.sent {
 		return
 	}
-	call(c, proto.DaemonApprovals, proto.ListApprovals{SessionID: c.session}, func(list proto.ApprovalList, err error) {
+	call(c, proto.DaemonApprovals, proto.ListApprovals{}, func(list proto.ApprovalList, err error) {
 		if err != nil {
 			return // the dialogs stay: an answer to one that is over gets an error
 		}
@@ -238,7 +238,7 @@ func (c *chat) refreshApproval(id string) {
 		c.removeApproval(id)
 		return
 	}
-	call(c, proto.DaemonApprovals, proto.ListApprovals{SessionID: c.session}, func(list proto.ApprovalList, err error) {
+	call(c, proto.DaemonApprovals, proto.ListApprovals{}, func(list proto.ApprovalList, err error) {
 		i := p.find(id)
 		if i < 0 {
 			return

@@ -332,13 +332,6 @@ func TestReachable(t *testing.T) {
 	turn.Answer("Over.")
 	turn.End("done")
 	p.Exit()
-	for args, want := range map[string]string{
-		"exec --no-save --wait-approval -p hi": "leave --no-save or --wait-approval out",
-	} {
-		if status, _, stderr := run(t, newWorld(t).command(append([]string{"--socket", d.Socket}, strings.Fields(args)...)...), ""); status != 2 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: status %d, %q", args, status, stderr)
-		}
-	}
 }
 
 // TestInputApprove checks the answers of a program, and the packets that it gets.

@@ -101,8 +101,6 @@ func (e *execFlags) check(env *command.Env) error {
 		return render.Usage("--input json needs --format json, for the answers")
 	case commands && (e.detach || env.NoSave):
 		return render.Usage("--input json is for a turn that is stored and followed: leave --detach and --no-save out")
-	case e.waits && env.NoSave:
-		return render.Usage("a turn that waits for an answer is stored: leave --no-save or --wait-approval out")
 	case e.detach && env.NoSave:
 		return render.Usage("a detached turn is stored: leave --no-save or --detach out")
 	}
@@ -180,7 +178,7 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 // reachable reports whether a person can be asked during the turn: at this terminal, through
 // the program at standard input, or later.
 func (e *execFlags) reachable(env *command.Env) bool {
-	return !env.NoSave && (e.detach || e.waits || e.input == command.FormatJSON || env.HasPerson())
+	return e.detach || e.waits || e.input == command.FormatJSON || env.HasPerson()
 }
 
 // connect returns a daemon for the turn. A detached turn needs one that stays.

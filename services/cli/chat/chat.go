@@ -195,7 +195,7 @@ func (c *chat) prepare(ctx context.Context) error {
 		c.CompareVersions(ctx, c.d)
 	}
 	var err error
-	if c.req.Reachable, err = turn.Gate(ctx, c.Env, c.d, c.HasPerson() && !c.NoSave); err != nil {
+	if c.req.Reachable, err = turn.Gate(ctx, c.Env, c.d, c.HasPerson()); err != nil {
 		return err
 	}
 	if c.d.Started() != nil && !c.d.Discards() && term.IsTerminal(c.In) {

@@ -228,7 +228,7 @@ func (q *asker) answer(a *proto.Approval, answer proto.Approve) {
 		q.say(approval.Answered[answer.Answer] + ": " + render.ApprovalLine(&a.Call))
 	} else {
 		q.say(err.Error())
-		list, err := rpc.Call(ctx, q.d.Client, proto.DaemonApprovals, proto.ListApprovals{SessionID: a.SessionID})
+		list, err := rpc.Call(ctx, q.d.Client, proto.DaemonApprovals, proto.ListApprovals{})
 		if i := slices.IndexFunc(list.Approvals, func(b proto.Approval) bool { return b.ID == a.ID }); i >= 0 {
 			now = &list.Approvals[i]
 		} else if err != nil { // unknown

@@ -41,9 +41,9 @@ func RunInput(ctx context.Context, env *command.Env, d *connect.Daemon, req prot
 	}
 	turns = f.turns
 	if env.NoSave {
-		done, err = chat(ctx, d, req, turns)
+		done, err = f.chat(ctx, req)
 	} else if done, err = f.run(ctx, env, req); isOlder(err) {
-		done, err = chat(ctx, d, req, turns)
+		done, err = f.chat(ctx, req)
 	}
 	err = finish(env, f.session, turns, done, d.ExplainKey(err))
 	return f.session, denied.report(env, cmp.Or(f.mode, env.Mode), err)
@@ -81,9 +81,19 @@ func finish(env *command.Env, session string, turns render.Turns, done render.Do
 }
 
 // chat has the daemon answer a chat request, which ends with the connection.
-func chat(ctx context.Context, d *connect.Daemon, req proto.Chat, turns render.Turns) (render.Done, error) {
+func (f *follower) chat(ctx context.Context, req proto.Chat) (render.Done, error) {
+	if f.asker != nil {
+		defer f.asker.reset()
+	}
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
 	method := proto.Method[proto.Chat, render.Done]{Service: "daemon", Type: proto.DaemonChat.Type, Reply: "done"} // the answer with events
-	done, err := rpc.CallEvents(ctx, d.Client, method, d.WithEnvironment(req), turns.Event)
+	done, err := rpc.CallEvents(ctx, f.d.Client, method, f.d.WithEnvironment(req), func(typ string, payload []byte) error {
+		if typ == proto.TypeApprovalRequested || typ == proto.TypeApprovalClosed {
+			return f.approval(asking, typ, payload)
+		}
+		return f.turns.Event(typ, payload)
+	})
 	if err != nil && ctx.Err() != nil {
 		err = command.Interruption(ctx)
 	}
