@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	zinotest.Child(zinotest.Roles{"writer": writeForever, "turn": turnForever, "daemon": appendAtForever, "full": fillDisk, "readonly": readOnly})
+	zinotest.Child(zinotest.Roles{"writer": writeForever, "turn": turnForever, "daemon": appendAtForever, "full": fillDisk, "readonly": readOnly, "redact": redactForever})
 	os.Exit(m.Run())
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -138,5 +139,52 @@ func TestRedactLeavesOpenTurns(t *testing.T) {
 	zinotest.Equal(t, "the file", b.file("s"), before)
 	if _, err = b.Redact(t.Context(), "none", newMasker(t), false); !isGone(err) {
 		t.Errorf("a session that does not exist: %v", err)
+	}
+}
+
+// redactForever appends secrets, and masks each when it has printed a line.
+func redactForever(args []string) error {
+	s, err := openStore(args[0])
+	if err != nil {
+		return err
+	}
+	m, err := mask.New(mask.Config{Salt: []byte("salt"), Values: []string{"corporate-value-1"}})
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		if err := appendTo(s, "s", user(fmt.Sprint(i, " corporate-value-1 ", strings.Repeat("x", 100*(i%50))))); err != nil {
+			return err
+		}
+		if _, err := fmt.Println(i); err != nil {
+			return err
+		}
+		if _, err := s.Redact(context.Background(), "s", m, false); err != nil {
+			return err
+		}
+	}
+}
+
+// TestKilledRedact kills processes that mask a session. It has each event once, masked or
+// not.
+func TestKilledRedact(t *testing.T) {
+	dir := t.TempDir()
+	acked := 0
+	for round := range 8 {
+		acked += len(zinotest.KillAfter(t, zinotest.Command(t, "redact", dir), 5+7*round))
+		b := newEnv(t, dir)
+		sum, err := b.Find(t.Context(), proto.FindSession{SessionID: "s"})
+		zinotest.Must(t, err)
+		if extra := sum.Messages - acked; extra < 0 || extra > round+1 { // each killed process may have stored one that it has not printed
+			t.Fatalf("round %d: %d messages, %d were acknowledged", round, sum.Messages, acked)
+		}
+		for line := range strings.Lines(b.file("s")) {
+			if !json.Valid([]byte(line)) {
+				t.Fatalf("round %d: %q", round, line)
+			}
+		}
+		if secrets := strings.Count(b.file("s"), "corporate-value-1"); secrets > 1 {
+			t.Fatalf("round %d: %d messages are not masked", round, secrets)
+		}
 	}
 }
