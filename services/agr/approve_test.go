@@ -50,6 +50,9 @@ func (x *executor) asksAPerson() {
 	})
 }
 
+// delegated is a call of a skill, whose code is asked about.
+func delegated(id string) string { return native(id, "task", `{"skill":"snake","request":"look"}`) }
+
 // TestApproval checks what the answers to the checkpoint approval do.
 func TestApproval(t *testing.T) {
 	t.Parallel()
@@ -60,6 +63,8 @@ func TestApproval(t *testing.T) {
 		"granted":            {native("a", "bash", `{"command":"x"}`), `,"grants":{"a":"yes"},"token":"new"`, string(said("ran s-1/t-1/1/a new"))},
 		"a read":             {native("a", "read", `{"path":"x"}`), `,"grants":{"a":"yes"}`, string(said("ran s-1/t-1/1/a "))},
 		"code":               {nativeBash("a", "x"), `,"grants":{"a":"yes"}`, ran("s-1/t-1/1/a")},
+		"code of a skill":    {delegated("a"), `,"grants":{"a":"yes"}`, ran("s-1/t-1/1/a")},
+		"a skill denied":     {delegated("a"), `,"results":{"a":` + failedWith("denied", "no") + `}`, failedWith("denied", "no")},
 		"denied":             {native("a", "bash", `{"command":"x"}`), `,"results":{"a":` + failedWith("denied", "ann denied this call: later") + `}`, failedWith("denied", "ann denied this call: later")},
 		"a grant of another": {native("a", "bash", `{"command":"x"}`), `,"grants":{"b":"yes"}`, noPerson},
 		"not an envelope":    {native("a", "bash", `{"command":"x"}`), `,"results":{"a":7}`, noPerson},
@@ -68,7 +73,11 @@ func TestApproval(t *testing.T) {
 		"asked twice":        {native("a", "bash", `{"command":"x"}`), `,"grants":{"a":"again"}`, failedWith("denied", "the approval does not fit: digest")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEnv(t, asks("", tt.call), says("Done."))
+			script := []reply{asks("", tt.call), says("Done.")}
+			if strings.Contains(tt.call, "task") {
+				script = slices.Insert(script, 1, says("restated"), says("code"))
+			}
+			e := newEnv(t, script...)
 			e.exc.asksAPerson()
 			f := e.follow(question, "")
 			_, at := f.until()
@@ -79,7 +88,7 @@ func TestApproval(t *testing.T) {
 			}
 			f.ok(at, tt.answer)
 			zinotest.Contains(t, "terminal packet", f.finish(), `"full_text":"Done."`)
-			if got := toolResults(t, e.rtr.asked()[1]); len(got) != 1 || got[0] != tt.want {
+			if got := toolResults(t, e.rtr.asked()[len(script)-1]); len(got) != 1 || got[0] != tt.want {
 				t.Errorf("the model sees %q, want %s", got, tt.want)
 			}
 		})

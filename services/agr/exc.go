@@ -16,7 +16,7 @@ var errLost = errors.New("the result of the call is lost")
 // key identifies a call for exc, which carries out each key once. It is empty for
 // calls that change nothing and have no grant, are not exc's, or do not belong to a turn.
 func (t *turn) key(c *call, grant string) string {
-	if c.tool.recover != askExc && (grant == "" || c.tool.Name != readTool) {
+	if c.tool.recover != askExc && grant == "" {
 		return ""
 	}
 	return t.fullKey(c)

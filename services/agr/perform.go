@@ -179,7 +179,7 @@ func (t *turn) carryOutBlock(e Event) result {
 		if err := t.permit(&c, proto.TaskTool); err != nil {
 			return failed(err)
 		}
-		return t.runTask(f)
+		return t.runTask(&c, f)
 	}
 	name, arguments, err := parseCall(e.Body)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // runTask hands a request to a skill: the interpreter restates it, the
 // fabricator writes the code, and exc runs it.
-func (t *turn) runTask(f fields) result {
+func (t *turn) runTask(c *call, f fields) result {
 	name, err := f.text("skill")
 	if err != nil {
 		return malformedTask(err)
@@ -30,14 +30,17 @@ func (t *turn) runTask(f fields) result {
 	if strings.TrimSpace(request) == "" {
 		return refused("Empty task request.")
 	}
-	r, err := t.runSkill(skill, request)
+	r, err := t.runSkill(c, skill, request)
 	if err != nil {
+		if r := failed(err); r.err == nil { // the answer to a question about its code
+			return r
+		}
 		return result{err: &toolError{toolCode(err), "Skill pipeline error: " + err.Error(), true}}
 	}
 	return result{ran: &r, confined: r.Confinement}
 }
 
-func (t *turn) runSkill(skill catalog.Skill, request string) (proto.Result, error) {
+func (t *turn) runSkill(c *call, skill catalog.Skill, request string) (proto.Result, error) {
 	restated, err := t.consult(skill.Interpreter, request)
 	if err != nil {
 		return proto.Result{}, fmt.Errorf("interpreter: %w", err)
@@ -53,7 +56,7 @@ func (t *turn) runSkill(skill catalog.Skill, request string) (proto.Result, erro
 	if strings.TrimSpace(code) == "" {
 		return proto.Result{}, errors.New("the fabricator wrote no code")
 	}
-	return t.execute(&call{}, skill.Executor, code)
+	return t.execute(c, skill.Executor, code)
 }
 
 // consult sends the messages of a skill and one of the user to the model.

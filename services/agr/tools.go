@@ -197,7 +197,7 @@ func taskOf(skills []catalog.Skill, agents bool) tool {
 	}
 	return tool{
 		function: function{proto.TaskTool, about, encode(s)}, required: []string{"skill", "request"}, gate: proto.TaskTool,
-		call: func(t *turn, _ *call, f fields) result { return t.runTask(f) },
+		call: (*turn).runTask,
 	}
 }
 

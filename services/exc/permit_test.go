@@ -121,6 +121,37 @@ func TestForgedAgr(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
+	ask := g.sign(t, gate.Asks, func(turn *gate.Turn) { turn.Reachable = true })
+	granted := func(signer *gate.Signer, n *proto.ApprovalNeeded, change func(*gate.GrantToken)) func(*proto.Call) {
+		return func(c *proto.Call) {
+			token := gate.GrantToken{Approval: "ap-1", Key: "s1/t-1/1/c1", Digest: n.Digest, Sandbox: n.Call.Sandbox, Network: n.Call.Network}
+			change(&token)
+			c.Key = "s1/t-1/1/c1"
+			var err error
+			c.Grant, err = signer.SignGrant(token, time.Now())
+			zinotest.Must(t, err)
+		}
+	}
+	same := func(*gate.GrantToken) {}
+	harmless, wanted := g.needed(t, bash("true", ask)), g.needed(t, bash("touch forged", ask))
+	for _, tt := range []struct {
+		name string
+		call proto.Call
+		want string
+	}{
+		{"no approval", bash("touch forged", ask), "error approval: bash needs an approval"},
+		{"the approval of a harmless call", with(ask, granted(g.signer, harmless, same)), "denied: the approval does not fit: digest"},
+		{"an approval of its own", with(ask, granted(other, wanted, same)), "denied: the approval does not fit: signature"},
+		{"an approval with another digest in it", with(ask, granted(other, harmless, func(token *gate.GrantToken) { token.Digest = wanted.Digest })), "denied: the approval does not fit: signature"},
+		{"the turn's token as an approval", with(ask, func(c *proto.Call) { c.Key, c.Grant = "s1/t-1/1/c1", yolo }), "denied: the approval does not fit: signature"},
+		{"an approval in mode plan", with(plan, granted(g.signer, wanted, same)), "denied: denied: plan mode changes nothing; describe the change instead"},
+		{"an approval and no token", with("", granted(g.signer, wanted, same)), "error denied: the call has no token of a turn"},
+		{"another level with an approval", with(confined, func(c *proto.Call) { granted(g.signer, wanted, same)(c); c.Sandbox = proto.LevelOff }), "error denied: the token of the turn does not fit: sandbox"},
+	} {
+		if got := g.try(t, tt.call); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
 	code := proto.Execute{Executor: "bash", Code: "touch forged", Root: g.root, SessionID: "s1", Turn: "t-1"}
 	for name, token := range map[string]string{"no token": "", "mode plan": plan, "another's": g.sign(t, gate.Yolo, func(turn *gate.Turn) { turn.Turn = "t-9" })} {
 		code.Token = token
