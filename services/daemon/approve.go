@@ -18,6 +18,7 @@ import (
 	"zino/pkg/mask"
 	"zino/pkg/realpath"
 	"zino/pkg/rpc"
+	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/daemon/approval"
@@ -29,8 +30,9 @@ const (
 	// pollEvery is how often answers are looked for that another daemon of the user has got.
 	pollEvery = time.Second
 
-	notifyTimeout = 10 * time.Second
-	notifyMax     = 4 // commands of [gate] notify that run at a time
+	notifyTimeout  = 10 * time.Second
+	previewTimeout = 10 * time.Second
+	notifyMax      = 4 // commands of [gate] notify that run at a time
 
 	approvalsLimit = 100     // requests of a list, unless the request says more
 	approvalsBytes = 8 << 20 // of a list
@@ -163,11 +165,11 @@ func denied(message string) proto.Raw {
 // deniedBy returns the result of a call that a person has denied.
 func deniedBy(a proto.Approval) proto.Raw {
 	who := fmt.Sprintf("uid %d", a.Answered.UID)
-	text := cmp.Or(a.Answered.User, who) + " denied this call"
+	message := cmp.Or(a.Answered.User, who) + " denied this call"
 	if a.Note != "" {
-		text += ": " + a.Note
+		message += ": " + a.Note
 	}
-	return denied(text)
+	return denied(message)
 }
 
 // within returns an error if a call has not the level, the network or the root of its turn.
@@ -189,11 +191,12 @@ func (r *relay) within(needed *proto.ApprovalNeeded) error {
 			return misfit
 		}
 	case proto.ApprovalEscalation:
-		if needed.From != level || call.Sandbox != proto.LevelOff && (call.Sandbox != level || !call.Network) {
-			return misfit
+		to := call.Sandbox == proto.LevelOff || call.Sandbox == level && call.Network
+		if level == proto.LevelUnit {
+			to = slices.Contains(t.cfg.Gate.EscalateTo, call.Sandbox)
 		}
-		if level == proto.LevelUnit && call.Sandbox != level {
-			return errors.New("escalation from level unit is not configured on this host")
+		if needed.From != level || !to {
+			return misfit
 		}
 	default:
 		return fmt.Errorf("unknown kind of request %.40q", needed.Kind)
@@ -234,26 +237,38 @@ func (t *turn) ask(ctx context.Context, call openCall, needed *proto.ApprovalNee
 	return a, nil
 }
 
-// commandsMax limits the bytes of the commands in a preview.
-const commandsMax = 64 << 10
+// previewMax limits the bytes of the commands, and of the diff, in a preview.
+const previewMax = 64 << 10
 
 // previewOf returns what a call would do. What agr says about that does not count.
-func (s *Service) previewOf(_ context.Context, needed *proto.ApprovalNeeded) (p proto.ApprovalPreview) {
-	if needed.Call.Tool != "bash" {
-		return p
-	}
-	var input struct {
-		Command string `json:"command,omitzero"`
-	}
-	if wire.DecodeReply(needed.Call.Input, &input) != nil {
-		return p
-	}
-	size := 0
-	for _, command := range gate.Commands(input.Command) {
-		if size += len(command); size > commandsMax {
-			break
+func (t *turn) previewOf(ctx context.Context, needed *proto.ApprovalNeeded) (p proto.ApprovalPreview) {
+	switch needed.Call.Tool {
+	case bashTool:
+		var input struct {
+			Command string `json:"command,omitzero"`
 		}
-		p.Commands = append(p.Commands, command)
+		if wire.DecodeReply(needed.Call.Input, &input) != nil {
+			return p
+		}
+		size := 0
+		for _, command := range gate.Commands(input.Command) {
+			if size += len(command); size > previewMax {
+				break
+			}
+			p.Commands = append(p.Commands, command)
+		}
+	case "write", "edit":
+		ctx, cancel := context.WithTimeout(ctx, previewTimeout)
+		defer cancel()
+		req := t.options()
+		shown, err := rpc.Call(ctx, t.services["exc"], proto.ExcPreview, proto.Call{
+			Tool: needed.Call.Tool, Input: needed.Call.Input, Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd,
+			SessionID: t.session.id, Turn: t.id, Mask: t.masking(),
+		})
+		if err != nil { // such as that of a change that cannot be made
+			t.Service.log.Info("a request for an approval has no diff", "session", t.session.id, "turn", t.id, "error", err)
+		}
+		p.Diff = text.Head(shown.Diff, previewMax)
 	}
 	return p
 }
@@ -289,7 +304,10 @@ func (t *turn) awaitAnswer(r *relay, a proto.Approval) (now proto.Approval, park
 	case <-over.C:
 		t.expireApprovals()
 	case <-r.ctx.Done():
-		return a, false
+		if context.Cause(t.runCtx) != errRestart {
+			return a, false
+		}
+		parked = true
 	case <-late:
 		parked = true
 	case <-stopping:
@@ -425,7 +443,7 @@ func (s *Service) maskedApproval(a proto.Approval) proto.Approval {
 		a.Call.Input, a.Preview, a.Reasons, a.Note = proto.Raw(`{}`), proto.ApprovalPreview{}, nil, ""
 		return a
 	}
-	text := func(s string) string {
+	hidden := func(s string) string {
 		masked, n := m.Text([]byte(s))
 		if n == 0 {
 			return s
@@ -433,11 +451,11 @@ func (s *Service) maskedApproval(a proto.Approval) proto.Approval {
 		return string(masked)
 	}
 	a.Call.Input, _ = m.JSON(a.Call.Input)
-	a.Preview.Diff, a.Note = text(a.Preview.Diff), text(a.Note)
+	a.Preview.Diff, a.Note = hidden(a.Preview.Diff), hidden(a.Note)
 	a.Preview.Commands, a.Reasons = slices.Clone(a.Preview.Commands), slices.Clone(a.Reasons)
 	for _, list := range [][]string{a.Preview.Commands, a.Reasons} {
 		for i := range list {
-			list[i] = text(list[i])
+			list[i] = hidden(list[i])
 		}
 	}
 	return a

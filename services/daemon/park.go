@@ -241,6 +241,11 @@ func (t *turn) parksFor(end proto.Text, err error) (reason string, until time.Ti
 		return cmp.Or(t.parkReason, proto.ParkedRestart), t.parkUntil
 	}
 	if errors.Is(err, errRestart) || context.Cause(t.runCtx) == errRestart && t.ctx.Err() == nil && err != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.parkReason == proto.ParkedApproval { // a call waited for an answer
+			return t.parkReason, t.parkUntil
+		}
 		return proto.ParkedRestart, until
 	}
 	e, ok := errors.AsType[*proto.Error](err)
