@@ -376,6 +376,27 @@ func TestChatModes(t *testing.T) {
 	leave(s)
 }
 
+// TestChatTurnMode checks that the mode of the open turn changes, and that Shift-Tab does not
+// take it through the modes between.
+func TestChatTurnMode(t *testing.T) {
+	t.Parallel()
+	d := fakedaemon.New(t)
+	s := newFakeChat(t, d, "--mode auto")
+	turn := begin(s, d, "one")
+	s.Enter("/mode ask")
+	s.Shows("Mode ask from the next step on: you are asked before", "^ASK")
+	zinotest.Equal(t, "the change", d.Request("turn_mode").JSON(), `{"mode":"ask","session_id":"6467336c-1f30-429b-8d2f-0123456789ab","turn":"t-1"}`)
+	s.Tmux("send-keys", "BTab", "BTab", "BTab")
+	s.Shows("", "^PLAN")
+	zinotest.Equal(t, "the change by key", d.Request("turn_mode").String("mode"), "plan")
+	turn.End("done")
+	s.Shows("1 carry it out · 2 keep planning", "^PLAN")
+	zinotest.Equal(t, "changes", len(d.Requests("turn_mode")), 2)
+	s.Tmux("send-keys", "C-c")
+	d.Remove("turn_mode")
+	leave(s)
+}
+
 // TestChatOldDaemon checks the chat with daemons that lack methods.
 func TestChatOldDaemon(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"zino/pkg/approval"
 	"zino/proto"
@@ -42,12 +43,13 @@ var modeDenies = map[string]string{
 
 // modeState is the mode of the next turns.
 type modeState struct {
-	chosen string // by the user; "": derived
-	before string // chosen before plan
-	first  bool   // this is the user's first chat
-	open   string // the mode of the open turn
-	taken  taken
-	choice *guard // of the choice at the end of a plan; nil: it is not shown
+	chosen  string // by the user; "": derived
+	choices int    // how often one was chosen
+	before  string // chosen before plan
+	first   bool   // this is the user's first chat
+	open    string // the mode of the open turn
+	taken   taken
+	choice  *guard // of the choice at the end of a plan; nil: it is not shown
 }
 
 // taken is what the daemon has made of a turn's options.
@@ -164,7 +166,37 @@ func (c *chat) chooseMode(mode string) {
 		m.before = m.chosen
 	}
 	m.chosen, m.choice = mode, nil
+	m.choices++
 }
+
+// changeMode has the open turn go on in the chosen mode, from its next step on.
+func (c *chat) changeMode() {
+	t := c.turn
+	if !c.changesMode() || t.id == "" { // it is not started yet: see begin
+		return
+	}
+	before := c.mode.open
+	c.mode.open = c.mode.chosen
+	call(c, proto.DaemonTurnMode, proto.TurnMode{SessionID: t.session, Turn: t.id, Mode: c.mode.chosen}, func(now proto.TurnStarted, err error) {
+		switch {
+		case c.turn != t: // it has ended: the mode is that of the next one
+		case err != nil:
+			c.mode.open = before
+			c.fail(errorOf(err))
+		case now.Mode != "":
+			c.mode.open = now.Mode
+		}
+	})
+}
+
+// changesMode reports whether the mode of the open turn can change.
+func (c *chat) changesMode() bool {
+	return c.turn != nil && !c.turn.command && !c.isPlain() && c.can(proto.DaemonTurnMode.Type)
+}
+
+// modeDelay is how long Shift-Tab rests before the open turn gets the mode: on the way from
+// auto to plan it must not go through yolo.
+const modeDelay = 700 * time.Millisecond
 
 // nextMode is Shift-Tab.
 func (c *chat) nextMode() {
@@ -173,6 +205,15 @@ func (c *chat) nextMode() {
 	}
 	i := slices.Index(modes, cmp.Or(c.mode.chosen, c.currentMode()))
 	c.chooseMode(modes[(i+1)%len(modes)])
+	if n := c.mode.choices; c.changesMode() {
+		time.AfterFunc(modeDelay, func() {
+			c.after(func() {
+				if c.mode.choices == n {
+					c.changeMode()
+				}
+			})
+		})
+	}
 	if c.start.Chat.ScreenReader || c.mode.chosen == modeAsk && !c.hasApprovals() { // it has no status line, or that does not say enough
 		c.sayMode()
 	}
@@ -189,7 +230,10 @@ func (c *chat) sayMode() {
 		return
 	}
 	when := ""
-	if c.turn != nil {
+	switch {
+	case c.changesMode():
+		when = " from the next step on"
+	case c.turn != nil:
 		when = " from the next turn on"
 	}
 	c.say("Mode %s%s: %s.", mode, when, means)
@@ -206,6 +250,7 @@ func (c *chat) setMode(args string) {
 	}
 	if args != "" {
 		c.chooseMode(args)
+		c.changeMode()
 	}
 	c.sayMode()
 }

@@ -45,6 +45,7 @@ func (c *chat) shell(line string) {
 		session = proto.NewSessionID()
 	}
 	t := c.newTurn(session, "")
+	t.command = true
 	req := c.request
 	go c.runCommand(c.openTurn(t), t, proto.SessionCommand{
 		SessionID: session, Command: line, Root: c.root, Sandbox: req.Sandbox, Network: req.Network, Keep: !private,

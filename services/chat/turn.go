@@ -21,6 +21,7 @@ type turn struct {
 	cancel      context.CancelFunc
 	began       time.Time
 	changed     time.Time // of the last packet that changed what it does
+	command     bool      // it runs a command of the user
 	elsewhere   bool      // it was started by another client, or before this chat
 
 	stream    *markdown.Stream // the text of the inference
@@ -123,6 +124,9 @@ func (c *chat) begin(m message) {
 		}
 		c.session, t.session, t.id = started.SessionID, started.SessionID, started.Turn
 		c.took(options, started.Mode)
+		if c.mode.chosen != options.chosen { // meanwhile
+			c.changeMode()
+		}
 		if c.title == "" {
 			c.retitle(text.Clip(text.OneLine(m.draft.Shown()), 60))
 		} else {

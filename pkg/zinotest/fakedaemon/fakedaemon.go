@@ -93,6 +93,9 @@ func New(t testing.TB) *Daemon {
 	d.add("turn_cancel", func(r Request) string {
 		return object("type", "turn", "session_id", r.String("session_id"), "turn", r.String("turn"), "state", "interrupted")
 	})
+	d.add("turn_mode", func(r Request) string {
+		return object("type", "turn", "session_id", r.String("session_id"), "turn", r.String("turn"), "state", "running", "mode", r.String("mode"))
+	})
 	d.add("turns", func(Request) string { return `{"type":"turn_list","turns":[]}` })
 	d.add("forward", func(r Request) string { return d.forward(r) })
 	d.add("approvals", func(Request) string { return `{"type":"approval_list","approvals":[]}` })
