@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -103,15 +104,23 @@ func decodeGrant(payload []byte) (g GrantToken, err error) {
 	return g, err
 }
 
-// uptime returns the boot of the host, and the time since it started, suspended time
-// included. No user can set this clock.
-func uptime() (boot string, since time.Duration, err error) {
+// bootID names this boot of the host.
+var bootID = sync.OnceValues(func() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		id = []byte(os.Getenv("ZINO_BOOT_ID")) // a unit with ProcSubset=pid has no such file
 	}
-	boot = strings.ReplaceAll(strings.TrimSpace(string(id)), "-", "")
-	if boot == "" {
+	boot := strings.ReplaceAll(strings.TrimSpace(string(id)), "-", "")
+	if boot != "" {
+		err = nil
+	}
+	return boot, err
+})
+
+// uptime returns the boot of the host, and the time since it started, suspended time
+// included. No user can set this clock.
+func uptime() (boot string, since time.Duration, err error) {
+	if boot, err = bootID(); err != nil {
 		return "", 0, err
 	}
 	var ts unix.Timespec
