@@ -112,7 +112,7 @@ func TestCompletionFish(t *testing.T) {
 	w, f := newWorld(t), newFakeSessions(t, "550e8400", "7c1a")
 	w.daemon(t, f.socket)
 	for _, test := range []struct{ line, want string }{
-		{"zino sessi", "sessions\tearlier conversations: list, show, resume, search, recall, export, fork, rename, rm\n"},
+		{"zino sessi", "sessions\tearlier conversations: list, show, resume, search, recall, export, fork, rename, redact, rm\n"},
 		{"zino sessions show ", "7c1a\twords of 7c1a\n550e8400\twords of 550e8400\n"},
 		{"zino sessions fork 7c1a ", ""},
 		{"zino --format=", "--format=json\n--format=text\n"},
