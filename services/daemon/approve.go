@@ -372,7 +372,7 @@ func (s *Service) pollApprovals() {
 func (s *Service) approvalClosed(a proto.Approval) {
 	closed, err := wire.AppendObject(nil, proto.TypeApprovalClosed, proto.ApprovalClosed{Approval: a.ID, State: a.State, By: a.Answered, Turn: a.Turn, SessionID: a.SessionID})
 	if err == nil { // always: it has strings and a number
-		s.sendApproval(a, closed)
+		s.sendApproval(a, packet{payload: closed})
 	}
 	s.asked.mu.Lock()
 	if answered := s.asked.waiting[a.ID]; answered != nil {
@@ -393,7 +393,7 @@ func (s *Service) approvalClosed(a proto.Approval) {
 // sub-agent asks.
 func (s *Service) showApproval(a proto.Approval) {
 	if payload := s.approvalPacket(a); payload != nil {
-		s.sendApproval(a, payload)
+		s.sendApproval(a, packet{payload: payload, asks: a.ID})
 	}
 }
 
@@ -407,13 +407,14 @@ func (s *Service) approvalPacket(a proto.Approval) []byte {
 	return payload
 }
 
-func (s *Service) sendApproval(a proto.Approval, payload []byte) {
+func (s *Service) sendApproval(a proto.Approval, p packet) {
 	send := func(id, turn string) {
 		sess := s.enter(id)
 		defer sess.leave()
 		sess.mu.Lock()
 		defer sess.mu.Unlock()
-		sess.send(packet{payload: payload, turn: turn})
+		p.turn = turn
+		sess.send(p)
 	}
 	send(a.SessionID, a.Turn)
 	if a.Parent != nil {
@@ -424,6 +425,7 @@ func (s *Service) sendApproval(a proto.Approval, payload []byte) {
 // sendWaiting queues the pending requests for a follower that has just joined. session.mu is
 // locked.
 func (f *following) sendWaiting() {
+	f.shown = nil
 	for _, a := range f.asked.store.Waiting(f.session.id) {
 		turn := a.Turn
 		if a.SessionID != f.session.id {
@@ -431,6 +433,7 @@ func (f *following) sendWaiting() {
 		}
 		if payload := f.approvalPacket(a); payload != nil && (f.turn == "" || f.turn == turn) {
 			f.follower.begin(packet{payload: payload, turn: turn})
+			f.shown = append(f.shown, a.ID)
 		}
 	}
 }

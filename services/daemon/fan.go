@@ -23,9 +23,10 @@ const (
 type packet struct {
 	payload []byte
 	turn    string
-	next    int64 // offset behind the stored event; 0: it is not stored
-	delta   bool  // an assistant_delta, whose payload ends with its text
-	own     bool  // the payload belongs to the follower's queue alone
+	next    int64  // offset behind the stored event; 0: it is not stored
+	delta   bool   // an assistant_delta, whose payload ends with its text
+	own     bool   // the payload belongs to the follower's queue alone
+	asks    string // the request for an approval that it shows
 }
 
 // follower is a turn_follow request that gets packets as they come.
@@ -34,7 +35,9 @@ type follower struct {
 	until string        // ends with this turn; empty: goes on
 	wake  chan struct{} // has room for one: what mu guards has changed
 
-	at int64 // offset behind the last event that was queued or sent; guarded by session.mu
+	// Guarded by session.mu:
+	at    int64    // offset behind the last event that was queued or sent
+	shown []string // requests for approvals that were pending when it joined
 
 	// Locked for moments only: a turn that sends does not wait for followers that
 	// take their packets.
@@ -52,7 +55,7 @@ type follower struct {
 func (sess *session) send(p packet) {
 	full := false
 	for _, f := range sess.live {
-		if (f.turn == "" || f.turn == p.turn) && (p.next == 0 || p.next > f.at) {
+		if (f.turn == "" || f.turn == p.turn) && (p.next == 0 || p.next > f.at) && (p.asks == "" || !slices.Contains(f.shown, p.asks)) {
 			full = !f.add(p) || full
 		}
 	}
