@@ -157,6 +157,9 @@ func (r *redaction) session(ctx context.Context, id string) error {
 	if err != nil || reply.Masked == 0 {
 		return err
 	}
+	if !r.req.DryRun {
+		r.auditSession(ctx, id, "redact")
+	}
 	return r.report(proto.Redacted{What: proto.RedactedSession, Name: id, Masked: reply.Masked})
 }
 
