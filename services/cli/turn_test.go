@@ -105,12 +105,13 @@ func (s *scripted) serve(conn net.Conn) {
 				c.nth++
 			}
 		}
+		describe := cmp.Or(s.describe, `{"type":"description","service":"daemon","proto":30,"methods":[]}`)
 		s.mu.Unlock()
 		switch typ {
 		case "ping":
 			c.send(`{"type":"pong","service":"daemon","proto":30,"uptime_s":1}`)
 		case "describe":
-			c.send(cmp.Or(s.describe, `{"type":"description","service":"daemon","proto":30,"methods":[]}`))
+			c.send(describe)
 		case "forward":
 			if strings.Contains(c.request, `"find_session"`) && strings.Contains(c.request, "5b0c") {
 				c.send(`{"type":"session_summary","session_id":"5b0c1e52-9f1c-4f0e-8f5b-1f6e1d2c3b4a","messages":0,"updated":"2026-11-22T10:00:00Z","text":""}`)

@@ -351,7 +351,9 @@ func TestModeOfOlderDaemon(t *testing.T) {
 				c.send(`{"type":"error","message":"unexpected"}`)
 			}
 		})
+		s.mu.Lock()
 		s.describe = `{"type":"description","service":"daemon","proto":1,"methods":[{"type":"turn_start","reply":"turn","kind":"call","doc":"","request":` + test.request + `,"response":{}}]}`
+		s.mu.Unlock()
 		_, _, stderr := run(t, s.command(t, "exec", "--mode", test.mode, "-p", "hi"), "")
 		zinotest.Equal(t, "the mode that is sent", sent, test.want)
 		refused := strings.Contains(stderr, "Error [usage]: Not available: this daemon has no approvals (version ")

@@ -130,6 +130,9 @@ func load(path, base string) (*config.Config, error) {
 	if !cfg.IsSet("daemon.data_dir") {
 		cfg.Daemon.DataDir = filepath.Join(base, "data", "daemon")
 	}
+	if !cfg.IsSet("audit.data_dir") {
+		cfg.Audit.DataDir = filepath.Join(base, "data", "audit")
+	}
 	if !cfg.IsSet("mem.data_dir") {
 		cfg.Mem.DataDir = filepath.Join(base, "data", "mem")
 	}
