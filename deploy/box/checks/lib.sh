@@ -71,3 +71,25 @@ ended() { grep -qs '"state":"done"' "$1"; }
 
 # hosts COMMAND… runs zino as alice, with the services of the host.
 hosts() { (cd /home/alice && as alice zino --host "$@"); }
+
+# login begins a session of dave on a terminal of its own; types COMMAND… enters a line
+# there; logout ends the session.
+login() {
+	coproc TERMINAL { exec script --quiet --flush --command "login -f dave" /dev/null >>/tmp/terminal 2>&1; }
+	types "cd ~/project; touch in"
+	soon 10 test -e /home/dave/project/in
+	rm -f /home/dave/project/in
+}
+types() { printf '%s\n' "$*" >&"${TERMINAL[1]}"; }
+logout() {
+	types exit
+	wait "$TERMINAL_PID"
+}
+
+# asked COMMAND… prints the requests that wait for a person, COMMAND being that of zino.
+asked() { "$@" approvals --json | python3 -c 'import json, sys
+print(*(json.loads(line)["id"] for line in sys.stdin))'; }
+waits() { [ -n "$(asked "$@" 2>/dev/null)" ]; }
+
+# mine COMMAND… runs zino as dave, with his own services.
+mine() { (cd /home/dave/project && as dave env XDG_RUNTIME_DIR="/run/user/$(id -u dave)" zino "$@"); }
