@@ -67,7 +67,7 @@ type AuditRecorded struct {
 type ReadAudit struct {
 	// From is the lowest number of a record; absent: the first record that is kept.
 	From int64 `json:"from,omitzero"`
-	// Session selects the records of a session.
+	// Session selects the records of a session, by its id or a prefix of it.
 	Session string `json:"session,omitzero"`
 	// Turn selects the records of a turn.
 	Turn string `json:"turn,omitzero"`

@@ -280,7 +280,7 @@ func (s *Service) read(_ context.Context, req proto.ReadAudit) (proto.AuditRecor
 				break
 			}
 			r, parseErr := line.Parse(text)
-			if parseErr != nil || r.Seq < req.From || req.Session != "" && r.Session != req.Session || req.Turn != "" && r.Turn != req.Turn ||
+			if parseErr != nil || r.Seq < req.From || !strings.HasPrefix(r.Session, req.Session) || req.Turn != "" && r.Turn != req.Turn ||
 				req.Kind != "" && r.Kind != req.Kind || r.TS < req.Since {
 				continue
 			}

@@ -54,13 +54,14 @@ func TestStatus(t *testing.T) {
 		`(?m)^rtr +down +- +- +\S+ +0$`,
 		`(?m)^ctx, agr: skills/x.json:2: broken\^\[\[31m$`,
 		`(?m)^mem, exc: no answer within 3s$`,
+		`(?m)^Audit: plain log \S+/log/audit.jsonl \(not written yet\)$`,
 		`(?m)^At sandbox level off a model's command runs as you: nothing keeps it from approving its own calls\. Confined levels do\.$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no line %s in:\n%s", want, out)
 		}
 	}
-	if n := strings.Count(out, "\n"); n != 1+7+2+2 {
+	if n := strings.Count(out, "\n"); n != 1+7+2+2+2 {
 		t.Errorf("%d lines:\n%s", n, out)
 	}
 }

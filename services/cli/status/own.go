@@ -14,6 +14,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/keys"
+	"zino/services/cli/audit"
 	"zino/services/cli/connect"
 )
 
@@ -28,6 +29,7 @@ type own struct {
 	Budget          string `json:"budget"`
 	Sockets         string `json:"sockets"` // their directory with zino up
 	Log             string `json:"log"`
+	Audit           string `json:"audit"`
 	Template        string `json:"template"`
 	SessionTemplate string `json:"session_template"`
 }
@@ -39,7 +41,7 @@ func (o *own) rows() [][]string {
 		rows = append(rows, []string{"endpoint", o.Endpoint})
 	}
 	return append(rows, []string{"model", o.Model}, []string{"key", o.Key}, []string{"sandbox", o.Sandbox}, []string{"budget", o.Budget},
-		[]string{"sockets", o.Sockets + " (with zino up)"}, []string{"log", o.Log}, []string{"template", o.Template}, []string{"session template", o.SessionTemplate})
+		[]string{"sockets", o.Sockets + " (with zino up)"}, []string{"log", o.Log}, []string{"audit", o.Audit}, []string{"template", o.Template}, []string{"session template", o.SessionTemplate})
 }
 
 func describeOwn(ctx context.Context, cfg *config.Config) *own {
@@ -47,6 +49,7 @@ func describeOwn(ctx context.Context, cfg *config.Config) *own {
 		Configuration: cfg.File, Sandbox: string(cfg.Exc.Sandbox), Budget: describeBudget(cfg.Budget), Sockets: filepath.Dir(cfg.Daemon.Socket), Log: "none",
 		Template: describeTemplate(cfg.Sys.Template), SessionTemplate: describeTemplate(cfg.Sys.SessionTemplate),
 	}
+	o.Audit = audit.Kind(cfg, false)
 	o.describeModel(ctx, cfg)
 	if o.Sandbox != "off" {
 		o.Sandbox += map[bool]string{true: ", with network", false: ", no network"}[cfg.Exc.Network]

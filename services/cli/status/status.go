@@ -20,6 +20,7 @@ import (
 	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/proto"
+	"zino/services/cli/audit"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
 	"zino/services/cli/render"
@@ -76,10 +77,11 @@ func show(ctx context.Context, env *command.Env) error {
 		}
 	}
 	if env.JSON() {
-		err = render.JSON(env.Out, object{Services: reports, Policy: policy})
+		err = render.JSON(env.Out, object{Services: reports, Policy: policy, Audit: auditOf(env, cfg)})
 	} else {
 		printTable(env.Out, reports)
 		printCallers(env.Out, reports)
+		fmt.Fprintln(env.Out, "\nAudit: "+text.Visible(auditOf(env, cfg)))
 		printPolicy(env.Out, policy)
 		printApprovals(env.Out, env, cfg)
 	}
@@ -94,6 +96,11 @@ func show(ctx context.Context, env *command.Env) error {
 		env.Say("%d of %d services are up.", well, len(reports))
 	}
 	return render.ErrReported
+}
+
+// auditOf returns which audit records what the services do.
+func auditOf(env *command.Env, cfg *config.Config) string {
+	return audit.Kind(cfg, env.Host || cfg.Daemon.Socket == config.Default().Daemon.Socket)
 }
 
 // printOwn prints what a run would use if no services are running.
@@ -136,6 +143,7 @@ type object struct {
 	Services []Report `json:"services"`
 	Own      *own     `json:"own,omitzero"`
 	Policy   []string `json:"policy,omitempty"` // mistakes in the rules of zino policy
+	Audit    string   `json:"audit,omitzero"`   // what records the work of the services that run
 }
 
 // Report is the state of one service.
