@@ -2,6 +2,7 @@
 # Users, directories and units of a host's installation. The package's scripts
 # start with this file; deploy/install and deploy/uninstall source it. For sh.
 
+# Those that a user's installation has as well: it has no zino-audit.
 services="daemon repl agr ctx sys mem rtr exc"
 
 # begin install|upgrade creates users and directories and opens the sockets,
@@ -38,9 +39,9 @@ forget() {
 
 # purge removes histories, keys, configuration and users.
 purge() {
-	rm -rf /var/lib/zino /var/lib/zino-daemon /var/lib/zino-exc /etc/zino
+	rm -rf /var/lib/zino /var/lib/zino-daemon /var/lib/zino-exc /var/lib/zino-audit /etc/zino
 	rm -f /etc/credstore/zino.* /etc/credstore.encrypted/zino-*
-	for name in $services; do
+	for name in $services audit; do
 		if getent passwd "zino-$name" >/dev/null; then userdel "zino-$name"; fi
 	done
 	for group in zino zino-bus; do

@@ -35,6 +35,7 @@ SHELL = [
     ("environment of others", "cat /proc/[0-9]*/environ | grep -qa box-env && echo GOT IT", None),
     ("keys and credentials", "cat /run/credentials/*/* /etc/credstore/* /home/alice/.config/zino/keys/* | grep -qa box- && echo GOT IT", None),
     ("history and memories", "cat /home/alice/.config/zino/data/mem/channels/* /var/lib/zino/mem/channels/* | grep -q kitchen-secret && echo GOT IT", None),
+    ("records of the audit", "cat /var/lib/zino-audit/* | grep -qa seq && echo GOT IT; echo x >>/var/lib/zino-audit/audit-000001.jsonl && echo GOT IT", None),
     ("signal others", "kill -0 VICTIM && echo GOT IT", None),
     ("setuid programs", "/usr/local/bin/attack-id -u | grep -qx 0 && echo GOT IT", None),
     ("start a unit", "export XDG_RUNTIME_DIR=/run/user/$(id -u alice); systemd-run --user --quiet --wait touch /home/alice/attacked || systemd-run --quiet --wait touch /home/alice/attacked", "changed"),

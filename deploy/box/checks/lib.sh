@@ -3,7 +3,7 @@
 # Functions of the checks: each check sources this file.
 set -uo pipefail
 run=/run/zino
-all=(daemon sys ctx mem agr rtr exc repl)
+all=(daemon sys ctx mem agr rtr exc repl audit)
 
 # found RESULT NAME DETAIL writes a line of the table: ok, FAIL, note.
 found() { printf '%s\t%s\t%s\n' "$1" "$2" "${3-}" >>/box/found; }
