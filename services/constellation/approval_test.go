@@ -75,6 +75,9 @@ func TestApprovals(t *testing.T) {
 	var tools []string
 	for _, a := range asked {
 		tools = append(tools, a.Call.Tool)
+		if a.Call.Tool == "edit" {
+			zinotest.Contains(t, "what a person is shown", a.Preview.Diff, "-first\n+second\n")
+		}
 	}
 	zinotest.Equal(t, "asked about", strings.Join(tools, " "), "read write edit bash bash execute_bash task")
 	zinotest.Equal(t, "the log", zinotest.Read(t, filepath.Join(e.root, "log")), "x\nz\n")
