@@ -13,6 +13,7 @@ import json
 import os
 import pwd
 import re
+import socket
 import subprocess
 import sys
 
@@ -202,6 +203,9 @@ def survivors():
 
 def terminal():
     """Report whether something was written to the terminal, and clear it."""
+    with socket.socket(socket.AF_UNIX) as victim:  # it copies what was written before it accepts
+        victim.connect("\0attack-box")
+        victim.recv(1)
     with open("/tmp/terminal", "r+") as f:
         got = "GOT IT" in f.read()
         f.truncate(0)
