@@ -3,6 +3,8 @@
 package main
 
 import (
+	"os"
+
 	"zino/pkg/rpc"
 	"zino/pkg/service"
 	"zino/proto"
@@ -11,6 +13,9 @@ import (
 
 func main() {
 	cfg, log := service.Start("audit")
+	if dir := os.Getenv("STATE_DIRECTORY"); dir != "" && !cfg.IsSet("audit.data_dir") {
+		cfg.Audit.DataDir = dir // a host whose configuration is older than the audit
+	}
 	a, err := audit.Open(cfg.Audit, log)
 	service.Fail("audit", err)
 	for _, reader := range cfg.Audit.Readers {
