@@ -137,7 +137,7 @@ func before(spans []span, cut int) int {
 func (s *Stream) mask(out []byte, n int, spans []span) []byte {
 	lo, hi := s.clip(n)
 	text, spans := s.buf[:n], upTo(spans, n)
-	for round := 0; round < 8; round++ {
+	for range 8 {
 		spans = slices.DeleteFunc(spans, func(sp span) bool { return sp.to <= lo || sp.from >= hi })
 		if len(spans) == 0 {
 			break

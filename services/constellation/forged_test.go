@@ -25,7 +25,6 @@ import (
 type forger struct {
 	*agentsEnv
 	exc      *rpc.Client
-	service  *daemon.Service
 	run      proto.Run
 	out      *rpc.Out
 	proceeds chan proto.Proceed
