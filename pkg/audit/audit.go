@@ -8,14 +8,11 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"zino/pkg/audit/line"
 	"zino/pkg/config"
-	"zino/pkg/durable"
-	"zino/pkg/keys"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -76,12 +73,6 @@ type item struct {
 	probe bool       // no record: only whether there is an answer
 }
 
-// PlainPath returns the path of the user's plain log.
-func PlainPath() (string, error) {
-	base, err := keys.Base(os.Getenv)
-	return filepath.Join(base, "log", line.PlainFile), err
-}
-
 // Uses reports whether the services of a configuration send their records to zino-audit,
 // rather than to a plain log.
 func Uses(cfg config.Audit) bool {
@@ -107,43 +98,14 @@ func Open(cfg *config.Config, service string, log *slog.Logger) *Log {
 		l.closers = append(l.closers, func() error { client.Close(); return nil })
 		return l
 	}
-	path, err := PlainPath()
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), durable.DirMode)
-	}
-	var f *os.File
-	if err == nil {
-		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, durable.FileMode)
-	}
+	p, err := openPlain(service)
 	if err != nil {
 		log.Debug("there is no place for the plain log of the audit", "error", err)
 		return nil
 	}
-	p := plain{f, line.Source{UID: os.Geteuid(), PID: os.Getpid(), Src: service}}
 	l := newLog(false, log, p.send)
-	l.closers = append(l.closers, f.Close)
+	l.closers = append(l.closers, func() error { return p.f.Close() })
 	return l
-}
-
-// plain is a plain log, which several services append to.
-type plain struct {
-	f    *os.File
-	from line.Source
-}
-
-func (p plain) send(_ context.Context, list []proto.AuditEntry, sync bool) error {
-	var b []byte
-	for _, e := range list {
-		var err error
-		if b, err = line.Append(b, 0, time.Now(), p.from, e, ""); err != nil {
-			return err
-		}
-	}
-	_, err := p.f.Write(b)
-	if err == nil && sync {
-		err = p.f.Sync()
-	}
-	return err
 }
 
 func newLog(required bool, log *slog.Logger, send func(context.Context, []proto.AuditEntry, bool) error) *Log {

@@ -215,6 +215,50 @@ func TestPlainLog(t *testing.T) {
 	}
 }
 
+// TestPlainLogIsBounded has services append at the same time to a log that is full several
+// times, and that the user removes: each file has whole lines, and at most two files are left.
+func TestPlainLogIsBounded(t *testing.T) {
+	home := zinotest.Dir(t)
+	t.Setenv("ZINO_HOME", home)
+	path := filepath.Join(home, "log", line.PlainFile)
+	const most = 4 << 10
+	var all sync.WaitGroup
+	for _, service := range []string{"exc", "agr", "rtr"} {
+		p, err := openPlain(service)
+		zinotest.Must(t, err)
+		p.max = most
+		all.Go(func() {
+			defer func() { p.f.Close() }()
+			for range 100 {
+				if err := p.send(t.Context(), []proto.AuditEntry{{Kind: "call", Call: "c1"}}, false); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, path := range []string{path, OldPlain(path)} {
+		data, err := os.ReadFile(path)
+		zinotest.Must(t, err)
+		if len(data) > most+3*200 { // each service may have looked before the last line of the others
+			t.Errorf("%s has %d bytes", path, len(data))
+		}
+		for l := range bytes.Lines(data) {
+			if _, err := line.Parse(l); err != nil {
+				t.Errorf("%s: %q: %v", path, l, err)
+			}
+		}
+	}
+	p, err := openPlain("exc")
+	zinotest.Must(t, err)
+	defer func() { p.f.Close() }()
+	zinotest.Must(t, os.Remove(path))
+	zinotest.Must(t, p.send(t.Context(), []proto.AuditEntry{{Kind: "call"}}, false))
+	if data, err := os.ReadFile(path); err != nil || bytes.Count(data, []byte("\n")) != 1 {
+		t.Errorf("after the log was removed: %q, %v", data, err)
+	}
+}
+
 func TestFiles(t *testing.T) {
 	l, s := newTest(t, false)
 	path := filepath.Join(zinotest.Dir(t), "policy.toml")

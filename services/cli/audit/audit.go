@@ -126,6 +126,9 @@ func Kind(cfg *config.Config, host bool) string {
 // records calls each with the records that a request selects, the oldest first.
 func (s source) records(ctx context.Context, req proto.ReadAudit, each func(r line.Record, text []byte) error) error {
 	if s.plain != "" {
+		if err := inFile(audit.OldPlain(s.plain), req, each); err != nil {
+			return err
+		}
 		return inFile(s.plain, req, each)
 	}
 	client := &rpc.Client{Service: "audit", Path: s.socket}
