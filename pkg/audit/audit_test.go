@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -277,21 +276,4 @@ func TestHead(t *testing.T) {
 	if got := Head([]byte(strings.Repeat("x", 511) + "é")); got != strings.Repeat("x", 511) {
 		t.Errorf("%q", got)
 	}
-}
-
-// BenchmarkRecord measures what Record costs its caller at 1,000 records a second.
-func BenchmarkRecord(b *testing.B) {
-	s := &sink{}
-	l := newLog(true, slog.New(slog.NewTextHandler(io.Discard, nil)), s.send)
-	defer l.Close()
-	var times []time.Duration
-	for b.Loop() {
-		next := time.Now().Add(time.Millisecond)
-		began := time.Now()
-		l.Record(proto.AuditCall, Event{Session: "s", Turn: "t-1", Call: "c1", Data: Call{Tool: "bash", Input: `{"command":"make"}`, Digest: "sha256:00"}})
-		times = append(times, time.Since(began))
-		time.Sleep(time.Until(next))
-	}
-	slices.Sort(times)
-	b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1000, "us-p50")
 }

@@ -1,22 +1,16 @@
 package audit
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	"zino/pkg/audit/line"
 	"zino/pkg/config"
-	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
-	"zino/proto"
 )
 
 func TestMain(m *testing.M) {
@@ -66,38 +60,4 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("record %d was acknowledged: %+v", last, r)
 		}
 	}
-}
-
-// BenchmarkCaller measures how long the answer of the service takes at 1,000 records a second.
-func BenchmarkCaller(b *testing.B) {
-	dir := b.TempDir()
-	cfg := config.Default().Audit
-	cfg.DataDir, cfg.Mirror, cfg.Socket = filepath.Join(dir, "audit"), config.MirrorNone, filepath.Join(dir, "s")
-	s, err := Open(cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	srv := rpc.NewServer("audit", slog.New(slog.NewTextHandler(io.Discard, nil)))
-	s.Register(srv)
-	l, err := net.Listen("unix", cfg.Socket)
-	if err != nil {
-		b.Fatal(err)
-	}
-	go srv.Serve(l)
-	defer srv.Shutdown(context.Background())
-	client := &rpc.Client{Service: "audit", Path: cfg.Socket}
-	defer client.Close()
-	var times []time.Duration
-	for b.Loop() {
-		next := time.Now().Add(time.Millisecond)
-		began := time.Now()
-		if _, err := rpc.Call(context.Background(), client, proto.AuditRecord, proto.RecordAudit{Records: entries(1), Src: "exc"}); err != nil {
-			b.Fatal(err)
-		}
-		times = append(times, time.Since(began))
-		time.Sleep(time.Until(next))
-	}
-	slices.Sort(times)
-	b.ReportMetric(float64(times[len(times)/2].Microseconds()), "us-p50")
 }

@@ -38,6 +38,7 @@ var table = []row{
 	{"parser", true, benchParser},
 	{"mask", true, benchMask},
 	{"policy", true, benchPolicy},
+	{"audit", true, benchAudit},
 	{"providers", true, benchProviders},
 	{"open streams", false, benchStreams},
 	{"cli start", false, benchCLIStart},
