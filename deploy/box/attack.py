@@ -13,6 +13,7 @@ import json
 import os
 import pwd
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -203,7 +204,9 @@ def survivors():
 
 def terminal():
     """Report whether something was written to the terminal, and clear it."""
+    os.kill(int(VICTIM), signal.SIGCONT)  # ptrace at the level off leaves it stopped
     with socket.socket(socket.AF_UNIX) as victim:  # it copies what was written before it accepts
+        victim.settimeout(10)
         victim.connect("\0attack-box")
         victim.recv(1)
     with open("/tmp/terminal", "r+") as f:
