@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -95,8 +96,12 @@ func setup(env *testscript.Env) error {
 	env.Values[worldKey{}] = &world{runtime: runtime}
 	env.Defer(func() {
 		defer os.RemoveAll(runtime)
-		left, err := os.ReadDir(runtime)
-		if err != nil || len(left) > 0 {
+		var left []string
+		err := filepath.WalkDir(runtime, func(path string, _ fs.DirEntry, err error) error {
+			left = append(left, path)
+			return err
+		})
+		if err != nil || len(left) > 1 {
 			env.T().Fatal(fmt.Sprintf("left in the runtime directory: %v, error %v", left, err))
 		}
 	})

@@ -85,6 +85,10 @@ func (t *Target) Up(ctx context.Context, replDir string) error {
 	err = errors.Join(err, c.close())
 	if public := gate.PublicPath(cfg.Daemon.Socket); filepath.Dir(public) == dir {
 		os.Remove(public)
+		half, _ := filepath.Glob(filepath.Join(dir, "."+filepath.Base(public)+"*")) // of a daemon that was stopped while it wrote the key
+		for _, path := range half {
+			os.Remove(path)
+		}
 	}
 	os.Remove(dir) // fails if it is not empty
 	return err
