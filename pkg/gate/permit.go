@@ -153,7 +153,7 @@ func (g *Guard) granted(r *Request, exact *Exact, digest string) error {
 // ask returns the error with the code approval.
 func (r *Request) ask(exact *Exact, digest string, d *Decision) error {
 	needed := proto.ApprovalNeeded{
-		Kind: proto.ApprovalCallKind, Digest: digest, Reasons: d.reasons(), Grantable: d.Grantable.String(), From: r.From,
+		Kind: proto.ApprovalCallKind, Digest: digest, Reasons: d.reasons(r.From == ""), Grantable: d.Grantable.String(), From: r.From,
 		Call: proto.AskedCall{
 			Tool: exact.Tool, Input: exact.Input, Root: exact.Root, Cwd: exact.Dir, Sandbox: exact.Sandbox, Network: exact.Network, Files: exact.Files,
 		},
@@ -163,9 +163,9 @@ func (r *Request) ask(exact *Exact, digest string, d *Decision) error {
 	}
 	if r.From != "" {
 		needed.Kind, needed.Grantable = proto.ApprovalEscalation, proto.AnswerOnce
-		reason := fmt.Sprintf("escalation from level %s to %s", r.From, exact.Sandbox)
+		reason := "less confinement"
 		if r.From == exact.Sandbox {
-			reason = fmt.Sprintf("escalation to the network at level %s", r.From)
+			reason = "network"
 		}
 		needed.Reasons = append([]string{reason}, needed.Reasons...)
 	}
@@ -189,12 +189,12 @@ func (r *Request) ask(exact *Exact, digest string, d *Decision) error {
 	return &proto.Error{Code: proto.CodeApproval, Message: exact.Tool + " needs an approval", Details: string(details)}
 }
 
-// reasons returns why a person is asked.
-func (d *Decision) reasons() (list []string) {
+// reasons returns why a person is asked. byMode: also what the mode asks about.
+func (d *Decision) reasons(byMode bool) (list []string) {
 	for _, p := range d.Parts {
 		reason := p.Rule
 		switch {
-		case p.Action != Ask || len(list) == reasonsMax:
+		case p.Action != Ask || len(list) == reasonsMax || p.about != "" && !byMode:
 			continue
 		case p.about != "":
 			reason += ": " + p.about
