@@ -20,6 +20,7 @@ type Guard struct {
 	policy   *Policy
 	verifier *Verifier
 	require  bool        // no call without a token
+	agr      int         // uid of the host's agr, which speaks for models; -1: none
 	level    proto.Level // of turns that name none
 	network  bool        // of those, at confined levels
 	// escalateTo are the levels that a command at level unit may ask for.
@@ -37,11 +38,25 @@ type person struct{ name, home string }
 // NewGuard returns the guard of a service.
 func NewGuard(cfg *config.Config) *Guard {
 	_, started, _ := uptime() // without it no approval can be checked
+	agr := -1
+	if u, err := user.Lookup(agrUser); err == nil && cfg.Gate.RequireToken {
+		agr, _ = strconv.Atoi(u.Uid) // a number on Unix
+	}
 	return &Guard{
+		agr:    agr,
 		policy: New(PlacesOf(cfg)), verifier: NewVerifier(cfg.Daemon.Socket, cfg.Daemon.DataDir), require: cfg.Gate.RequireToken, level: cfg.Exc.Sandbox,
 		network: cfg.Exc.Network, escalateTo: cfg.Gate.EscalateTo,
 		started: started, users: map[int]person{}, used: map[string]time.Time{},
 	}
+}
+
+// agrUser is the user of the host's agr.
+const agrUser = "zino-agr"
+
+// ByModel reports whether a request that people can send, too, is a model's: it has a token,
+// or it comes from the host's agr, which must have one. peer is the uid of the caller.
+func (g *Guard) ByModel(token string, peer int) bool {
+	return token != "" || peer >= 0 && peer == g.agr
 }
 
 // NewUsersGuard returns the guard of a service that serves all daemons of its user.

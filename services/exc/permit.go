@@ -238,7 +238,7 @@ func (s *Service) permitCode(ctx context.Context, c *turnCall, executor, command
 
 // stopJob stops a job, for a model as far as its turn permits.
 func (s *Service) stopJob(ctx context.Context, req proto.JobID) (proto.JobInfo, error) {
-	if req.Token != "" && s.guard != nil {
+	if s.guard != nil && s.guard.ByModel(req.Token, rpc.PeerUID(ctx)) {
 		turn, err := s.guard.Turn(req.Token)
 		if err == nil {
 			err = turn.Fits(req.SessionID, turn.Turn, turn.Root)

@@ -10,6 +10,7 @@ import (
 
 	"zino/pkg/audit"
 	"zino/pkg/gate"
+	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/repl/page"
@@ -80,7 +81,7 @@ func (s *Service) evaluate(ctx context.Context, req proto.Eval) (proto.Evaluated
 	if field != "" {
 		return proto.Evaluated{}, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("Invalid request: field %q: %s", field, why)}
 	}
-	err := s.permit(req)
+	err := s.permit(ctx, req)
 	l, pageErr := s.connectedLog(req.Page)
 	if err == nil || errors.Is(err, proto.ErrApproval) { // no person is asked about a page that is not there
 		err = cmp.Or(pageErr, err)
@@ -111,9 +112,10 @@ func (s *Service) evaluate(ctx context.Context, req proto.Eval) (proto.Evaluated
 
 // permit returns nil if code may be run: the mode of the turn whose model asks, the policy,
 // and the token of an approval decide about it. A person is not asked for a token.
-func (s *Service) permit(req proto.Eval) error {
+func (s *Service) permit(ctx context.Context, req proto.Eval) error {
 	turn, level, network := gate.Turn{Mode: gate.Yolo}, req.Sandbox, true
-	if req.Token != "" {
+	byModel := s.guard.ByModel(req.Token, rpc.PeerUID(ctx))
+	if byModel {
 		var err error
 		if turn, err = s.guard.Turn(req.Token); err != nil {
 			return err
@@ -124,7 +126,7 @@ func (s *Service) permit(req proto.Eval) error {
 		return proto.Errorf(proto.CodeDenied,
 			"Code is not run in pages at sandbox level %.40s, because pages are not confined. To allow it, set [repl] from_sandbox = true, or use --sandbox off.", level)
 	}
-	if req.Token == "" {
+	if !byModel {
 		return nil
 	}
 	input := wire.AppendString([]byte(`{"page":`), req.Page)
