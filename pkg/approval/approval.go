@@ -120,8 +120,8 @@ func Body(a *proto.Approval) string {
 	return strings.Join(lines, "\n")
 }
 
-// Outcome says how a request ended that was closed in a state: "Denied by bob (uid 1001)".
-func Outcome(state string, by *proto.Requester) string {
+// ClosedText says how a request ended that was closed in a state: "Denied by bob (uid 1001)".
+func ClosedText(state string, by *proto.Requester) string {
 	what := map[string]string{
 		proto.ApprovalApproved: "Allowed", proto.ApprovalUsed: "Allowed", proto.ApprovalDenied: "Denied", proto.ApprovalExpired: "Expired",
 		proto.ApprovalCanceled: "No longer needed", proto.ApprovalStale: "No longer needed", "": "No longer needed",

@@ -103,8 +103,8 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// TestOutcome checks how the end of a request is described, and by whom.
-func TestOutcome(t *testing.T) {
+// TestClosedText checks how the end of a request is described, and by whom.
+func TestClosedText(t *testing.T) {
 	for _, tt := range []struct {
 		state string
 		by    *proto.Requester
@@ -116,7 +116,7 @@ func TestOutcome(t *testing.T) {
 		{proto.ApprovalCanceled, nil, "No longer needed"},
 		{"later", nil, "later"},
 	} {
-		zinotest.Equal(t, tt.state, Outcome(tt.state, tt.by), tt.want)
+		zinotest.Equal(t, tt.state, ClosedText(tt.state, tt.by), tt.want)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"zino/proto"
 )
 
-// plainMax is the size at which a plain log is put aside.
+// plainMax is the size at which a plain log is renamed.
 const plainMax = 64 << 20
 
 // plain is a plain log, which several services append to. When it is full it is renamed to

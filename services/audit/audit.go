@@ -43,12 +43,12 @@ const (
 
 // Service answers the methods of proto/audit.go from one data directory.
 type Service struct {
-	cfg    config.Audit
-	log    *slog.Logger
-	w      *writer
-	dirty  chan struct{} // wakes keep
-	done   chan struct{}
-	keeper sync.WaitGroup
+	cfg        config.Audit
+	log        *slog.Logger
+	w          *writer
+	dirty      chan struct{} // wakes keep
+	done       chan struct{}
+	background sync.WaitGroup
 
 	mu    sync.Mutex
 	names map[int]string // of services, by uid
@@ -71,7 +71,7 @@ func Open(cfg config.Audit, log *slog.Logger) (*Service, error) {
 		return nil, errors.Join(fmt.Errorf("[audit] data_dir: %w", err), w.close())
 	}
 	s.dirty <- struct{}{}
-	s.keeper.Go(s.keep)
+	s.background.Go(s.keep)
 	return s, nil
 }
 
@@ -85,7 +85,7 @@ func (s *Service) Register(srv *rpc.Server) {
 // Close signs the last record and closes the files.
 func (s *Service) Close() error {
 	close(s.done)
-	s.keeper.Wait()
+	s.background.Wait()
 	return s.w.close()
 }
 

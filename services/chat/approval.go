@@ -103,7 +103,7 @@ func (c *chat) closedApproval(closed proto.ApprovalClosed) {
 		p.list[0].closed = true
 		return
 	}
-	c.say("%s: %s", safe(approval.Outcome(closed.State, closed.By)), p.list[i].line())
+	c.say("%s: %s", safe(approval.ClosedText(closed.State, closed.By)), p.list[i].line())
 	c.removeApproval(closed.Approval)
 }
 

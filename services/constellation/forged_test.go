@@ -185,17 +185,17 @@ func TestForgedAgr(t *testing.T) {
 			f.t.Errorf("no token: %+v", p)
 			return
 		}
-		const misfit = "denied: the approval does not fit: "
+		const unfit = "denied: the approval does not fit: "
 		with := func(change func(*proto.Call)) func(*proto.Call) {
 			return func(c *proto.Call) { c.Grant = grant; change(c) }
 		}
-		f.refused("another command", misfit+"digest", with(func(*proto.Call) {}))
-		f.refused("one more byte", misfit+"digest", with(func(c *proto.Call) { c.Input = []byte(`{"command":"echo ran >>approved "}`) }))
-		f.refused("another call", misfit+"key", with(func(c *proto.Call) { c.Input, c.Key = honest.Input, strings.TrimSuffix(c.Key, "1")+"2" }))
-		f.refused("no key", misfit+"key", with(func(c *proto.Call) { c.Input, c.Key = honest.Input, "" }))
-		f.refused("another tool", misfit+"digest", with(func(c *proto.Call) { c.Tool, c.Input = "write", []byte(`{"path":"forged","content":"x"}`) }))
+		f.refused("another command", unfit+"digest", with(func(*proto.Call) {}))
+		f.refused("one more byte", unfit+"digest", with(func(c *proto.Call) { c.Input = []byte(`{"command":"echo ran >>approved "}`) }))
+		f.refused("another call", unfit+"key", with(func(c *proto.Call) { c.Input, c.Key = honest.Input, strings.TrimSuffix(c.Key, "1")+"2" }))
+		f.refused("no key", unfit+"key", with(func(c *proto.Call) { c.Input, c.Key = honest.Input, "" }))
+		f.refused("another tool", unfit+"digest", with(func(c *proto.Call) { c.Tool, c.Input = "write", []byte(`{"path":"forged","content":"x"}`) }))
 		f.refused("another turn with it", "denied: ", with(func(c *proto.Call) { c.Turn, c.Key = "t-other", "" }))
-		f.refused("a changed token", misfit+"signature", with(func(c *proto.Call) { c.Input, c.Grant = honest.Input, "f"+grant[1:] }))
+		f.refused("a changed token", unfit+"signature", with(func(c *proto.Call) { c.Input, c.Grant = honest.Input, "f"+grant[1:] }))
 		if exists(filepath.Join(f.root, "approved")) {
 			f.t.Error("a refused call was carried out")
 		}

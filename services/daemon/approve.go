@@ -184,11 +184,11 @@ func (r *relay) within(needed *proto.ApprovalNeeded) error {
 	}
 	t.mu.Unlock()
 	call := &needed.Call
-	misfit := errors.New("the call does not fit its turn: sandbox")
+	unfit := errors.New("the call does not fit its turn: sandbox")
 	switch needed.Kind {
 	case proto.ApprovalCallKind:
 		if err := gate.Within(call.Sandbox, call.Network && level != proto.LevelOff, level, network); err != nil {
-			return misfit
+			return unfit
 		}
 	case proto.ApprovalEscalation:
 		to := call.Sandbox == proto.LevelOff || call.Sandbox == level && call.Network
@@ -196,7 +196,7 @@ func (r *relay) within(needed *proto.ApprovalNeeded) error {
 			to = slices.Contains(t.cfg.Gate.EscalateTo, call.Sandbox)
 		}
 		if needed.From != level || !to {
-			return misfit
+			return unfit
 		}
 	default:
 		return fmt.Errorf("unknown kind of request %.40q", needed.Kind)
@@ -274,7 +274,7 @@ func (t *turn) previewOf(ctx context.Context, needed *proto.ApprovalNeeded) (p p
 }
 
 // awaitAnswer waits until a request is no longer pending. A turn that can be parked is
-// parked when nobody answers for a while, or when the daemon stops.
+// parked when no person answers for a while, or when the daemon stops.
 func (t *turn) awaitAnswer(r *relay, a proto.Approval) (now proto.Approval, parked bool) {
 	answered := t.asked.waitFor(a.ID)
 	defer func() {

@@ -316,7 +316,7 @@ func TestForgedRequests(t *testing.T) {
 	}
 }
 
-// TestParkedForApproval checks that a turn is parked when nobody answers, that a follower
+// TestParkedForApproval checks that a turn is parked when no person answers, that a follower
 // who comes later gets the request, and that the answer has the turn go on.
 func TestParkedForApproval(t *testing.T) {
 	for _, how := range []string{"once", "deny"} {

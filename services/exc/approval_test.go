@@ -208,7 +208,7 @@ func TestApprovalFitsOneCall(t *testing.T) {
 	}
 	zinotest.Must(t, os.Mkdir(filepath.Join(g.root, "sub"), 0o700))
 	policy := filepath.Join(os.Getenv("ZINO_HOME"), "policy.toml")
-	const misfit = "denied: the approval does not fit: "
+	const refused = "denied: the approval does not fit: "
 	sign := func(change func(*gate.GrantToken), signer *gate.Signer, now time.Time) func(*proto.Call) {
 		return func(c *proto.Call) {
 			n := g.needed(t, toolCall("bash", string(c.Input), ask))
@@ -230,38 +230,38 @@ func TestApprovalFitsOneCall(t *testing.T) {
 		{"nothing", func(*proto.Call) {}, "ran"},
 		{"tool", func(c *proto.Call) {
 			c.Tool, c.Input = "write", proto.Raw(`{"path":"ran","content":"","command":"./x.sh"}`)
-		}, misfit + "digest"},
-		{"input", func(c *proto.Call) { c.Input = proto.Raw(`{"command":"./x.sh "}`) }, misfit + "digest"},
-		{"another key in the input", func(c *proto.Call) { c.Input = proto.Raw(`{"command":"./x.sh","wake":true}`) }, misfit + "digest"},
+		}, refused + "digest"},
+		{"input", func(c *proto.Call) { c.Input = proto.Raw(`{"command":"./x.sh "}`) }, refused + "digest"},
+		{"another key in the input", func(c *proto.Call) { c.Input = proto.Raw(`{"command":"./x.sh","wake":true}`) }, refused + "digest"},
 		{"the root in the call", func(c *proto.Call) { c.Root = "/sub" }, "error denied: the token of the turn does not fit: root"},
 		{"the root in the turn", func(c *proto.Call) {
 			c.Root, c.Token = "/sub", g.sign(t, gate.Asks, func(turn *gate.Turn) { turn.Root += "/sub" })
 			zinotest.Write(t, filepath.Join(g.root, "sub/x.sh"), "#!/bin/sh\ntrue\n")
 			zinotest.Must(t, os.Chmod(filepath.Join(g.root, "sub/x.sh"), 0o755))
-		}, misfit + "digest"},
+		}, refused + "digest"},
 		{"the level", func(c *proto.Call) {
 			c.Token = g.sign(t, gate.Asks, func(turn *gate.Turn) { turn.Sandbox = proto.LevelReadOnly })
 			c.Sandbox = proto.LevelReadOnly
-		}, misfit + "digest"},
+		}, refused + "digest"},
 		{"the session", func(c *proto.Call) {
 			c.SessionID, c.Turn, c.Key = "s2", "t-1", "s2/t-1/1/c1"
 			c.Token = g.sign(t, gate.Asks, func(turn *gate.Turn) { turn.Session = "s2" })
-		}, misfit + "key"},
+		}, refused + "key"},
 		{"the turn", func(c *proto.Call) {
 			c.SessionID, c.Turn, c.Key = "s1", "t-2", "s1/t-2/1/c1"
 			c.Token = g.sign(t, gate.Asks, func(turn *gate.Turn) { turn.Turn = "t-2" })
-		}, misfit + "key"},
-		{"the requester", func(c *proto.Call) { c.Token = g.sign(t, gate.Asks, func(turn *gate.Turn) { turn.By++ }) }, misfit + "digest"},
-		{"an unknown requester", func(c *proto.Call) { c.Token = g.sign(t, gate.Asks, func(turn *gate.Turn) { turn.By = -1 }) }, misfit + "digest"},
-		{"the program", func(*proto.Call) { script("touch ran2\n") }, misfit + "digest"},
-		{"no key", func(c *proto.Call) { c.Key = "" }, misfit + "key"},
-		{"the key", func(c *proto.Call) { c.Key += "0" }, misfit + "key"},
-		{"a byte of the token", func(c *proto.Call) { c.Grant = "A" + c.Grant[1:] }, misfit + "signature"},
-		{"the turn's token as a grant", func(c *proto.Call) { c.Grant = c.Token }, misfit + "signature"},
-		{"a key of agr's own", sign(same, other, time.Now()), misfit + "signature"},
-		{"expired", sign(same, g.signer, time.Now().Add(-gate.GrantLife)), misfit + "expired"},
-		{"the level of the token", sign(func(token *gate.GrantToken) { token.Sandbox = proto.LevelReadOnly }, g.signer, time.Now()), misfit + "digest"},
-		{"the network of the token", sign(func(token *gate.GrantToken) { token.Network = false }, g.signer, time.Now()), misfit + "digest"},
+		}, refused + "key"},
+		{"the requester", func(c *proto.Call) { c.Token = g.sign(t, gate.Asks, func(turn *gate.Turn) { turn.By++ }) }, refused + "digest"},
+		{"an unknown requester", func(c *proto.Call) { c.Token = g.sign(t, gate.Asks, func(turn *gate.Turn) { turn.By = -1 }) }, refused + "digest"},
+		{"the program", func(*proto.Call) { script("touch ran2\n") }, refused + "digest"},
+		{"no key", func(c *proto.Call) { c.Key = "" }, refused + "key"},
+		{"the key", func(c *proto.Call) { c.Key += "0" }, refused + "key"},
+		{"a byte of the token", func(c *proto.Call) { c.Grant = "A" + c.Grant[1:] }, refused + "signature"},
+		{"the turn's token as a grant", func(c *proto.Call) { c.Grant = c.Token }, refused + "signature"},
+		{"a key of agr's own", sign(same, other, time.Now()), refused + "signature"},
+		{"expired", sign(same, g.signer, time.Now().Add(-gate.GrantLife)), refused + "expired"},
+		{"the level of the token", sign(func(token *gate.GrantToken) { token.Sandbox = proto.LevelReadOnly }, g.signer, time.Now()), refused + "digest"},
+		{"the network of the token", sign(func(token *gate.GrantToken) { token.Network = false }, g.signer, time.Now()), refused + "digest"},
 		{"a rule that denies", func(*proto.Call) {
 			zinotest.Write(t, policy, "version = 1\n[[rule]]\naction = \"deny\"\ncommand = [\"./x.sh\"]\nreason = \"no scripts\"\n")
 		}, "denied: denied: no scripts"},
@@ -280,7 +280,7 @@ func TestApprovalFitsOneCall(t *testing.T) {
 	zinotest.Write(t, filepath.Join(g.root, "a"), "one")
 	edit := g.granted(t, toolCall("edit", `{"path":"a","old":"one","new":"two"}`, ask))
 	zinotest.Write(t, filepath.Join(g.root, "a"), "one more")
-	zinotest.Equal(t, "a file that was changed", g.try(t, edit), misfit+"digest")
+	zinotest.Equal(t, "a file that was changed", g.try(t, edit), refused+"digest")
 }
 
 // TestPreview checks what the daemon gets to show to a person.

@@ -38,7 +38,7 @@ func ApprovalDetails(a *proto.Approval) string {
 	state := a.State
 	switch {
 	case a.Answered != nil:
-		state = approval.Outcome(a.State, a.Answered) + ", " + LocalTime(a.AnsweredAt)
+		state = approval.ClosedText(a.State, a.Answered) + ", " + LocalTime(a.AnsweredAt)
 	case a.State == proto.ApprovalPending:
 		state += ", until " + LocalTime(a.Expires)
 	}

@@ -157,7 +157,7 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 		return decode(payload, func(e proto.Approval) error { return t.line(ApprovalWait(&e)) })
 	case proto.TypeApprovalClosed:
 		return decode(payload, func(e proto.ApprovalClosed) error {
-			return t.line(Line(approval.Outcome(e.State, e.By) + ": " + e.Approval))
+			return t.line(Line(approval.ClosedText(e.State, e.By) + ": " + e.Approval))
 		})
 	case proto.TypeContinued:
 		return decode(payload, func(e proto.Continued) error {

@@ -100,7 +100,7 @@ func (q *asker) closed(closed proto.ApprovalClosed) error {
 	if i == 0 {
 		q.turns.Ask("", "")
 	}
-	err := q.say(approval.Outcome(closed.State, closed.By) + ": " + render.ApprovalLine(&a.Call))
+	err := q.say(approval.ClosedText(closed.State, closed.By) + ": " + render.ApprovalLine(&a.Call))
 	q.drop(a.ID)
 	if i == 0 && asking != nil {
 		asking()
