@@ -138,7 +138,10 @@ func TestStartedByHand(t *testing.T) {
 		p.Exit()
 		zinotest.Eventually(t, "no process is left", func() bool { return len(marked()) == 0 })
 		p, c = program(t, bin, dir, nil)
-		list, err = rpc.Call(t.Context(), c, proto.ExcJobs, proto.ListJobs{})
+		zinotest.Eventually(t, "the supervisor has recorded the end", func() bool {
+			list, err = rpc.Call(t.Context(), c, proto.ExcJobs, proto.ListJobs{})
+			return err != nil || list.Jobs[len(list.Jobs)-1].State != proto.JobRunning
+		})
 		zinotest.Must(t, err)
 		if job := list.Jobs[len(list.Jobs)-1]; job.ID != id || job.State != proto.JobExited || !job.Stopped {
 			t.Errorf("%v: %+v", signal, job)
