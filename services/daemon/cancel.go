@@ -18,17 +18,11 @@ func (s *Service) turnCancel(ctx context.Context, req proto.TurnCancel) (proto.T
 	if err := proto.CheckSessionID(req.SessionID); err != nil {
 		return proto.TurnStarted{}, err
 	}
-	sess, err := s.enterKnown(ctx, req.SessionID)
+	sess, leave, err := s.enterLoaded(ctx, req.SessionID)
 	if err != nil {
 		return proto.TurnStarted{}, err
 	}
-	defer sess.leave()
-	if sess.lot.has(sess.id) {
-		if err := sess.load(); err != nil {
-			return proto.TurnStarted{}, err
-		}
-		defer sess.rest()
-	}
+	defer leave()
 	sess.mu.Lock()
 	t := sess.active()
 	if req.Turn != "" {

@@ -128,17 +128,11 @@ func (s *Service) turnMode(ctx context.Context, req proto.TurnMode) (proto.TurnS
 	if req.Mode == "" {
 		return proto.TurnStarted{}, proto.Errorf(proto.CodeInvalid, "empty mode: use plan, ask, auto, yolo or derived")
 	}
-	sess, err := s.enterKnown(ctx, req.SessionID)
+	sess, leave, err := s.enterLoaded(ctx, req.SessionID)
 	if err != nil {
 		return proto.TurnStarted{}, err
 	}
-	defer sess.leave()
-	if sess.lot.has(sess.id) {
-		if err := sess.load(); err != nil {
-			return proto.TurnStarted{}, err
-		}
-		defer sess.rest()
-	}
+	defer leave()
 	sess.mu.Lock()
 	t := sess.active()
 	if req.Turn != "" {

@@ -39,17 +39,11 @@ func (s *Service) turnSay(ctx context.Context, req proto.TurnSay) (proto.Said, e
 	if text != "" && req.Say != "" {
 		return proto.Said{}, proto.Errorf(proto.CodeInvalid, "a message with say is withdrawn: it has no text")
 	}
-	sess, err := s.enterKnown(ctx, req.SessionID)
+	sess, leave, err := s.enterLoaded(ctx, req.SessionID)
 	if err != nil {
 		return proto.Said{}, err
 	}
-	defer sess.leave()
-	if sess.lot.has(sess.id) {
-		if err := sess.load(); err != nil {
-			return proto.Said{}, err
-		}
-		defer sess.rest()
-	}
+	defer leave()
 	if req.Say != "" {
 		return sess.withdraw(ctx, req.Turn, req.Say)
 	}

@@ -75,6 +75,22 @@ func (s *Service) enterKnown(ctx context.Context, id string) (*session, error) {
 	}
 }
 
+// enterLoaded is enterKnown for a request about the turns of a session: parked ones are read
+// from its log. leave undoes it.
+func (s *Service) enterLoaded(ctx context.Context, id string) (sess *session, leave func(), err error) {
+	if sess, err = s.enterKnown(ctx, id); err != nil {
+		return nil, nil, err
+	}
+	if !sess.lot.has(sess.id) {
+		return sess, sess.leave, nil
+	}
+	if err := sess.load(); err != nil {
+		sess.leave()
+		return nil, nil, err
+	}
+	return sess, func() { sess.rest(); sess.leave() }, nil
+}
+
 // keep keeps the session in the table until another leave.
 func (sess *session) keep() {
 	sess.table.mu.Lock()
