@@ -104,6 +104,7 @@ func TestNoSelfApproval(t *testing.T) {
 			t.Errorf("%s: not all attacks were run: %q", level, results)
 		}
 		for name, result := range results {
+			t.Logf("%-15s  %-40s  %s", level, name, result)
 			if level != proto.LevelOff || name == "approve with ZINO_JOB" {
 				if result == got {
 					t.Errorf("%s: %s: %s", level, name, result)

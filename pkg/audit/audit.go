@@ -1,5 +1,5 @@
 // Package audit sends records of what a service does to zino-audit, or writes them to a
-// plain log where there is no such service. Record only adds to a queue: it never waits.
+// plain log if zino-audit is not installed. Record only adds to a queue: it never waits.
 package audit
 
 import (
@@ -83,7 +83,7 @@ func Uses(cfg config.Audit) bool {
 	return err == nil || cfg.Required
 }
 
-// Open returns the log of a service. If there is no place for it, the log is nil.
+// Open returns the log of a service. If the plain log cannot be opened, it returns nil.
 func Open(cfg *config.Config, service string, log *slog.Logger) *Log {
 	if Uses(cfg.Audit) {
 		client := &rpc.Client{Service: "audit", Path: cfg.Audit.Socket}
@@ -100,7 +100,7 @@ func Open(cfg *config.Config, service string, log *slog.Logger) *Log {
 	}
 	p, err := openPlain(service)
 	if err != nil {
-		log.Debug("there is no place for the plain log of the audit", "error", err)
+		log.Debug("cannot open the plain log of the audit", "error", err)
 		return nil
 	}
 	l := newLog(false, log, p.send)

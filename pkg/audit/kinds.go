@@ -42,7 +42,7 @@ type File struct {
 	Path   string `json:"path"`            // absolute
 	Before string `json:"before,omitzero"` // SHA-256; absent: it did not exist, or is not known
 	After  string `json:"after,omitzero"`  // likewise
-	Kind   string `json:"kind,omitzero"`   // of what is no file, such as "dir"
+	Kind   string `json:"kind,omitzero"`   // absent: a regular file; else "dir", "symlink" and the like
 }
 
 // FilesMax is how many files a record names.

@@ -69,7 +69,7 @@ func (p *plain) send(ctx context.Context, list []proto.AuditEntry, sync bool) er
 }
 
 // renew opens the log again if it was renamed by another service or removed by the user, and
-// renames it itself if there is no room for n bytes.
+// renames it itself if n more bytes would exceed max.
 func (p *plain) renew(ctx context.Context, n int64) error {
 	size, same := p.current()
 	if same && (size == 0 || size+n <= p.max) {

@@ -108,7 +108,7 @@ func (c *Config) keyRules() []rule {
 		{"mem.remember", slices.Contains([]string{"store", "propose"}, c.Mem.Remember), `"store" or "propose"`},
 		{"ctx.examples_tokens", c.Ctx.ExamplesTokens >= 0, "0 (no limit) or more"},
 		{"mask.files", arePatterns(c.Mask.Files), "absolute patterns of files, such as /etc/zino/secrets/*"},
-		{"mask.allow", areExpressions(c.Mask.Allow), "regular expressions of Go (RE2), each for the whole of what is not a secret"},
+		{"mask.allow", areExpressions(c.Mask.Allow), "Go regular expressions (RE2), each matching a whole text that is not a secret"},
 		{"ctx.memories_tokens", c.Ctx.MemoriesTokens >= 0, "0 (no limit) or more"},
 		{"ctx.history_tokens", c.Ctx.HistoryTokens >= 0, "0 (no limit) or more"},
 		{"repl.http", IsLoopback(c.Repl.HTTP), "a loopback address with a port, such as 127.0.0.1:8302"},

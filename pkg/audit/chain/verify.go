@@ -19,7 +19,7 @@ import (
 type Report struct {
 	Records     int64 // that are kept
 	Checkpoints int   // in the file
-	First, Last int64 // numbers of the first and the last record; 0: there is none
+	First, Last int64 // numbers of the first and the last record; 0: the log is empty
 	Signed      int64 // the number of the last record that a checkpoint covers
 }
 
@@ -44,7 +44,7 @@ func bad(seq int64, format string, args ...any) error {
 	return &Problem{seq, fmt.Sprintf(format, args...)}
 }
 
-// ErrPlain is the error of a log that is no chain.
+// ErrPlain is the error for a plain log, whose records have no hashes.
 var ErrPlain = errors.New("this is a plain log: nothing to verify")
 
 // Files returns the files of a log in a directory, in their order.
@@ -102,7 +102,7 @@ func Verify(dir, key string, mirror []byte) (r Report, err error) {
 		if _, err := os.Stat(filepath.Join(dir, line.PlainFile)); err == nil {
 			return r, ErrPlain
 		}
-		return r, fmt.Errorf("%s: there is no audit log", dir)
+		return r, fmt.Errorf("%s: no audit log found", dir)
 	}
 	x := expected{hashes: map[int64][]line.Hash{}}
 	notes, _ := Split(data)
@@ -232,7 +232,7 @@ type Pruned struct {
 
 // Started is the data of a record start of audit itself.
 type Started struct {
-	Signed  int64  `json:"signed"` // the record of the last checkpoint; 0: there is none
+	Signed  int64  `json:"signed"` // the record of the last checkpoint; 0: nothing is signed yet
 	Version string `json:"version"`
 }
 
