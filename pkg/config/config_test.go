@@ -23,7 +23,7 @@ func TestParse(t *testing.T) {
 		{"durability", "[mem]\ndurability = \"maybe\"\n", "mem", "Z:2:1: mem.durability must be"},
 		{"budget of a context", "[ctx]\nhistory_tokens = -1\n", "ctx", "Z:2:1: ctx.history_tokens must be 0 (no limit) or more"},
 		{"provider", "provider = \"acme\"\n", "rtr", "Z:1:1: provider must be"},
-		{"expression", "[mask]\nallow = [\"(\"]\n", "exc", "Z:2:1: mask.allow must be regular expressions"},
+		{"expression", "[mask]\nallow = [\"(\"]\n", "exc", "Z:2:1: mask.allow must be Go regular expressions (RE2)"},
 		{"relative pattern", "[mask]\nfiles = [\"secrets/*\"]\n", "agr", "Z:2:1: mask.files must be absolute patterns"},
 		{"broken pattern", "[mask]\nfiles = [\"/etc/[a\"]\n", "agr", "Z:2:1: mask.files must be absolute patterns"},
 		{"url", "[api]\nbase_url = \"localhost:80\"\n", "rtr", "Z:2:1: api.base_url must be"},
