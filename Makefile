@@ -20,6 +20,7 @@ run: build ## build, and open a chat with this tree's ZINO.toml
 
 need: # what the tests use besides Go
 	@.ci/need git:git socat:socat jq:jq node:nodejs npm:npm python3:python3 shellcheck:shellcheck tmux:tmux strace:strace cc:gcc unshare:util-linux chromium:chromium zsh:zsh fish:fish vim:vim
+	@.ci/node
 
 test: need ## get what is needed and run all tests
 	go vet ./...
@@ -38,7 +39,7 @@ lint: ## staticcheck, gofumpt, dead code, go fix
 	$(LINT) deadcode -test ./...
 	@.ci/clean gofumpt $(LINT) gofumpt -l .
 	@.ci/clean 'go fix' go fix -diff ./...
-	shellcheck .ci/run .ci/need .ci/clean .ci/cover .ci/fuzz .ci/modules proto/clients/*.sh
+	shellcheck .ci/run .ci/need .ci/node .ci/clean .ci/cover .ci/fuzz .ci/modules proto/clients/*.sh
 	shellcheck -x deploy/install deploy/uninstall deploy/deb deploy/hostconfig deploy/*.sh deploy/box/root deploy/box/boot deploy/box/disk deploy/box/init deploy/box/inside deploy/box/prepare deploy/box/uml deploy/box/uml-init deploy/box/test deploy/box/checks/*
 
 fmt: ## format all Go files
