@@ -26,8 +26,9 @@ type entrance struct{ product, tests []string }
 // entrances lists every third-party module. No other may be used.
 var entrances = map[string]entrance{
 	"github.com/pelletier/go-toml":         {product: []string{"zino/pkg/config", "zino/pkg/gate", "zino/services/daemon/approval"}},
-	"mvdan.cc/sh":                          {product: []string{"zino/pkg/gate"}}, // commands of a shell to a tree
-	"github.com/bmatcuk/doublestar":        {product: []string{"zino/pkg/gate"}}, // ** in patterns of paths
+	"go.yaml.in/yaml":                      {product: []string{"zino/pkg/catalog/frontmatter"}}, // front matter of skills and commands
+	"mvdan.cc/sh":                          {product: []string{"zino/pkg/gate"}},                // commands of a shell to a tree
+	"github.com/bmatcuk/doublestar":        {product: []string{"zino/pkg/gate"}},                // ** in patterns of paths
 	"github.com/fsnotify/fsnotify":         {product: []string{"zino/pkg/watch"}},
 	"github.com/sashabaranov/go-openai":    {product: []string{"zino/services/rtr/wire/..."}},
 	"github.com/blevesearch/snowballstem":  {product: []string{"zino/services/mem/index"}},
