@@ -37,7 +37,7 @@ type Error struct {
 	// Kind says what failed. At a provider: "http_status" (Status has the
 	// number), "timeout", "parse" (malformed data) or "api_error" (it reports an
 	// error, or cannot be reached). A session that cannot be read or stored:
-	// "session". A service that a turn's run needs and that went away: "transport".
+	// "session". An attachment that is not known: "attachment". A service that a turn's run needs and that went away: "transport".
 	Kind string `json:"kind,omitzero"`
 	// Status is the HTTP status of a provider's answer, where there was one.
 	Status int `json:"status,omitzero"`

@@ -132,6 +132,8 @@ type ToolFinished struct {
 	// Diff is what the call changed in a file, as a unified diff. It is not sent to
 	// the model.
 	Diff string `json:"diff,omitzero"`
+	// Attachments are the images that the model is sent with the result.
+	Attachments []Attachment `json:"attachments,omitzero"`
 	// Recovered is true if the result is that of an earlier attempt of the turn.
 	Recovered bool `json:"recovered,omitzero"`
 	// Synthetic is true if the call's own result was lost.

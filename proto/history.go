@@ -82,4 +82,5 @@ var Changelog = [...]string{
 	"77 2026-11-23  redact of the daemon and of exc, redact_session and redact_store of mem; redacted of the first line of a session log",
 	"78 2026-11-23  preview of exc; key and grant of job_stop",
 	"79 2026-11-23  turn_mode of the daemon; event mode of a session log and of turn_follow; parent of an approval; session_id and turn of approval_closed",
+	"80 2026-11-23  put_attachment and get_attachment of mem; attachments of the messages and results of a session log, of tool_finished and of get_messages, whose content is then a list; error kind attachment",
 }

@@ -103,6 +103,8 @@ type LogMessage struct {
 	Text string `json:"text"`
 	// State is opaque: the model's provider needs it back with this message.
 	State Raw `json:"reasoning_state,omitzero"`
+	// Attachments are the files of a user's message. They are stored beside the session.
+	Attachments []Attachment `json:"attachments,omitzero"`
 	// Partial is true if the text was cut off.
 	Partial bool `json:"partial,omitzero"`
 	// Turn is the turn that the message belongs to.
@@ -142,6 +144,8 @@ type LogToolResult struct {
 	ToolUseID string `json:"tool_use_id"`
 	// Output is the result, an envelope: see Tool results.
 	Output Raw `json:"output"`
+	// Attachments are the images of the result. They are stored beside the session.
+	Attachments []Attachment `json:"attachments,omitzero"`
 	// OK is true if the call succeeded.
 	OK bool `json:"ok"`
 	// DurationMS is the duration of the call in milliseconds; absent in a synthetic

@@ -119,6 +119,9 @@ func (s *source) schemaOfValue(t *testing.T, typ reflect.Type, name string, requ
 	case reflect.Struct:
 		return s.schemaOf(t, typ)
 	case reflect.Slice:
+		if typ.Elem().Kind() == reflect.Uint8 { // a string in base64
+			return &schema{Type: "string"}
+		}
 		return &schema{Type: "array", Items: s.schemaOfValue(t, typ.Elem(), name, required)}
 	case reflect.Map:
 		return &schema{Type: "object", AdditionalProperties: s.schemaOfValue(t, typ.Elem(), name, required)}

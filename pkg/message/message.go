@@ -18,6 +18,7 @@ import (
 	"fmt"
 
 	"zino/pkg/wire"
+	"zino/proto"
 )
 
 // Append appends a message to a list under construction.
@@ -30,6 +31,33 @@ func Append[T string | []byte](list []byte, role string, content T) []byte {
 func Begin[T string | []byte](list []byte, role string, content T) []byte {
 	list = wire.AppendString(append(next(list), `{"role":`...), role)
 	return wire.AppendString(append(list, `,"content":`...), content)
+}
+
+// BeginWith is Begin for a message with attachments.
+func BeginWith[T string | []byte](list []byte, role string, content T, files []proto.Attachment) []byte {
+	list = wire.AppendString(append(next(list), `{"role":`...), role)
+	return AppendContent(append(list, `,"content":`...), content, files)
+}
+
+// AppendContent appends the content of a message: a string, or with attachments a list
+// of the text, if it is not empty, and the references to them:
+//
+//	[{"type":"text","text":"What is this?"},{"type":"attachment","id":"sha256:…",…}]
+func AppendContent[T string | []byte](b []byte, content T, files []proto.Attachment) []byte {
+	if len(files) == 0 {
+		return wire.AppendString(b, content)
+	}
+	b = append(b, '[')
+	if len(content) > 0 {
+		b = append(wire.AppendString(append(b, `{"type":"text","text":`...), content), `},`...)
+	}
+	for i, file := range files {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b, _ = wire.AppendObject(b, proto.TypeAttachment, file) // a struct of strings and numbers
+	}
+	return append(b, ']')
 }
 
 // Join appends the messages of whole lists. It checks their edges only, and skips what

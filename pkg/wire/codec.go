@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,7 +115,10 @@ func (info *structInfo) missing(seen uint64, strict bool) error {
 	return nil
 }
 
-var rawType = reflect.TypeFor[json.RawMessage]()
+var (
+	rawType   = reflect.TypeFor[json.RawMessage]()
+	bytesType = reflect.TypeFor[[]byte]() // in JSON a string in base64
+)
 
 func decodeInto(raw []byte, v reflect.Value, strict bool) error {
 	if v.Type() == rawType {
@@ -130,6 +135,9 @@ func decodeInto(raw []byte, v reflect.Value, strict bool) error {
 	case reflect.Struct:
 		return decodeObject(raw, v, strict)
 	case reflect.Slice:
+		if v.Type() == bytesType {
+			return decodeBytes(raw, v)
+		}
 		return decodeList(raw, v, strict)
 	case reflect.Map:
 		return decodeMap(raw, v, strict)
@@ -165,6 +173,26 @@ func decodeScalar(raw []byte, v reflect.Value) error {
 	default:
 		return fmt.Errorf("a field of type %s cannot be decoded", v.Type())
 	}
+	return nil
+}
+
+// decodeBytes decodes a string in base64.
+func decodeBytes(raw []byte, v reflect.Value) error {
+	if len(raw) < 2 || raw[0] != '"' {
+		return wrong("a string in base64", raw)
+	}
+	encoded := raw[1 : len(raw)-1]
+	if bytes.IndexByte(encoded, '\\') >= 0 { // "\/" is allowed in JSON
+		var ok bool
+		if encoded, ok = Unquote(nil, raw); !ok {
+			return wrong("a string in base64", raw)
+		}
+	}
+	data, err := base64.StdEncoding.AppendDecode(make([]byte, 0, base64.StdEncoding.DecodedLen(len(encoded))), encoded)
+	if err != nil {
+		return errors.New("expected a string in base64")
+	}
+	v.SetBytes(data)
 	return nil
 }
 
@@ -343,6 +371,11 @@ func appendValue(b []byte, v reflect.Value) ([]byte, error) {
 		b, err := appendFields(append(b, '{'), v)
 		return closeObject(b), err
 	case reflect.Slice:
+		if v.Type() == bytesType {
+			data := v.Bytes()
+			b = slices.Grow(b, base64.StdEncoding.EncodedLen(len(data))+roomBehind)
+			return append(base64.StdEncoding.AppendEncode(append(b, '"'), data), '"'), nil
+		}
 		return appendList(b, v)
 	case reflect.Map:
 		return appendMap(b, v)

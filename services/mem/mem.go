@@ -7,6 +7,7 @@
 //	proposals.jsonl      the proposed memories, one a line
 //	soft_memory.txt      the text, byte for byte
 //	sessions/ID.jsonl    the events of a terminal session, one a line
+//	sessions/ID.files/   its attachments, by SHA-256
 //	embeddings/HASH.vec  vectors of the hard memories, if [mem] embed names a model: a
 //	                     cache, and the only file that is not text
 //

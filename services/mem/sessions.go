@@ -130,6 +130,8 @@ func (s *sessions) register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MemExportSession, onStore(s, (*session.Store).Export))
 	rpc.Handle(srv, proto.MemRemoveSession, onStore(s, (*session.Store).Remove))
 	rpc.Handle(srv, proto.MemGetMessages, onStore(s, (*session.Store).Messages))
+	rpc.Handle(srv, proto.MemPutAttachment, onStore(s, (*session.Store).PutAttachment))
+	rpc.Handle(srv, proto.MemGetAttachment, onStore(s, (*session.Store).GetAttachment))
 	rpc.Handle(srv, proto.MemOpenTurns, onStore(s, (*session.Store).OpenTurns))
 	rpc.HandleEvents(srv, proto.MemHoldSession, s.holder(srv.Draining()))
 }

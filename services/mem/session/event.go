@@ -19,7 +19,7 @@ type event struct {
 	turn, session, turnState           []byte
 	id, name, input, useID, output, ok []byte
 	restored, redo                     []byte
-	uid, recall                        []byte
+	uid, recall, attachments           []byte
 }
 
 // parse returns the values of a line, which begins and ends with braces. If it is not
@@ -77,6 +77,8 @@ func parse(line []byte) (e event) {
 			e.uid = value
 		case "recall":
 			e.recall = value
+		case "attachments":
+			e.attachments = value
 		}
 	}
 	switch string(e.typ) { // no allocation for the frequent types

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"zino/pkg/attach/kind"
 	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -121,7 +122,7 @@ func markdown(e *event, _ []byte, _ bool) string {
 		if e.isUser() {
 			s = "## User\n\n"
 		}
-		s += strings.TrimSpace(str(e.text)) + "\n\n"
+		s += strings.TrimSpace(str(e.text)) + "\n\n" + files(e)
 		if isTrue(e.partial) {
 			s += "*Cut off.*\n\n"
 		}
@@ -129,13 +130,22 @@ func markdown(e *event, _ []byte, _ bool) string {
 	case e.kind == proto.TypeToolUse:
 		return "### Call of " + text.OneLine(str(e.name)) + "\n\n" + fenced(e.input)
 	case e.kind == proto.TypeToolResult && string(e.ok) == "false":
-		return "### Result: failed\n\n" + fenced(e.output)
+		return "### Result: failed\n\n" + fenced(e.output) + files(e)
 	case e.kind == proto.TypeToolResult:
-		return "### Result\n\n" + fenced(e.output)
+		return "### Result\n\n" + fenced(e.output) + files(e)
 	case e.kind == proto.TypeInterrupted:
 		return "*Interrupted.*\n\n"
 	}
 	return ""
+}
+
+// files formats the attachments of an event.
+func files(e *event) (s string) {
+	for _, a := range attached(e) {
+		sum, _ := kind.Sum(a.ID)
+		s += "*Attached: " + text.OneLine(a.Name) + ", " + text.OneLine(a.MediaType) + ", " + sum + "*\n\n"
+	}
+	return s
 }
 
 // fenced formats a JSON value as a block of code: a string as its value, anything else

@@ -56,6 +56,9 @@ func (s *Store) Fork(ctx context.Context, req proto.ForkSession) (proto.SessionP
 			if isMeta || e.kind == proto.TypeTurn || e.kind == proto.TypeSay {
 				continue
 			}
+			if err := s.linkAttachments(id, reply.SessionID, attached(&e)); err != nil {
+				return err
+			}
 			d.add(reply.SessionID, line.Text)
 			event := inLine(bytes.Clone(line.Text))
 			if lines, size = append(lines, event), size+len(event); size >= forkPiece {

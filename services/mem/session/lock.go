@@ -93,7 +93,7 @@ func (s *Store) Remove(_ context.Context, req proto.RemoveSession) (proto.Sessio
 		err = s.log(id).Remove()
 	}
 	if err == nil {
-		err = errors.Join(s.forget(id), s.opt.Removing(id))
+		err = errors.Join(s.forget(id), s.opt.Removing(id), s.root.RemoveAll(id+filesEnd))
 	}
 	if unlocked := lock.Unlock(); err == nil {
 		err = unlocked

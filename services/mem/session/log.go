@@ -49,6 +49,7 @@ func (s *Store) create(id string, fill func(*durable.Tx) error) (next int64, err
 		if removed := log.Remove(); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
 			err = errors.Join(err, removed)
 		}
+		err = errors.Join(err, s.root.RemoveAll(id+filesEnd))
 	}
 	return next, s.fileError(id, err)
 }

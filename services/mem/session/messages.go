@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"zino/pkg/attach/kind"
 	"zino/pkg/durable"
 	"zino/pkg/message"
 	"zino/pkg/text"
@@ -76,6 +77,7 @@ type conversation struct {
 type item struct {
 	user     bool
 	text     []byte
+	files    []proto.Attachment
 	cut      bool // the text was cut off
 	calls    []*call
 	answered bool   // one of its calls has a result
@@ -88,6 +90,7 @@ type call struct {
 	id, name string
 	args     []byte // a JSON object
 	result   []byte // nil: no result yet
+	files    []proto.Attachment
 	leave    bool   // omit the synthetic result
 	ok       []byte // true or false as JSON; nil: not in the event
 }
@@ -97,15 +100,16 @@ func (c *conversation) add(e *event) {
 	case e.isMessage():
 		c.count++
 		said, _ := wire.Unquote(nil, e.text)
-		if len(bytes.TrimSpace(said)) == 0 {
+		files := attached(e)
+		if len(bytes.TrimSpace(said)) == 0 && files == nil {
 			return
 		}
 		m := c.answer()
 		if e.isUser() || m == nil || len(m.text) > 0 {
 			m = c.begin(e.isUser())
 		}
-		m.text, m.cut = said, !m.user && isTrue(e.partial)
-		c.size += len(said)
+		m.text, m.cut, m.files = said, !m.user && isTrue(e.partial), files
+		c.size += len(said) + len(e.attachments)
 		c.keepState(m, e)
 	case e.isCall():
 		k := &call{id: str(e.id), name: str(e.name), args: arguments(e.input)}
@@ -123,11 +127,11 @@ func (c *conversation) add(e *event) {
 		id := str(e.useID)
 		for i, k := range slices.Backward(c.open) { // the last of several calls with this id
 			if k.id == id {
-				k.result, k.item.answered = output(e), true
+				k.result, k.item.answered, k.files = output(e), true, attached(e)
 				if isTrue(e.ok) || string(e.ok) == "false" {
 					k.ok = bytes.Clone(e.ok)
 				}
-				c.size += len(k.result)
+				c.size += len(k.result) + len(e.attachments)
 				c.open = slices.Delete(c.open, i, i+1)
 				return
 			}
@@ -143,6 +147,24 @@ func (c *conversation) add(e *event) {
 			m.cut = true
 		}
 	}
+}
+
+// attached returns the attachments of an event, without malformed ones.
+func attached(e *event) (files []proto.Attachment) {
+	elements, err := wire.Elements(e.attachments)
+	if err != nil {
+		return nil
+	}
+	for _, element := range elements {
+		var a proto.Attachment
+		if wire.DecodeReply(element, &a) != nil {
+			continue
+		}
+		if _, ok := kind.Sum(a.ID); ok {
+			files = append(files, a)
+		}
+	}
+	return files
 }
 
 // undone returns the text for the model about file changes that the user took back, or
@@ -237,7 +259,7 @@ func (c *conversation) list() []byte {
 
 func (m *item) append(b []byte) []byte {
 	if m.user {
-		return message.Append(b, proto.RoleUser, m.text)
+		return append(message.BeginWith(b, proto.RoleUser, m.text, m.files), '}')
 	}
 	said := m.text
 	if m.cut {
@@ -282,7 +304,7 @@ func (m *item) append(b []byte) []byte {
 			result, ok = []byte(proto.InterruptedResult), []byte("false")
 		}
 		b = wire.AppendString(append(b, `,{"role":"tool","tool_call_id":`...), k.id)
-		b = wire.AppendString(append(b, `,"content":`...), result)
+		b = message.AppendContent(append(b, `,"content":`...), result, k.files)
 		if ok != nil {
 			b = append(append(b, `,"ok":`...), ok...)
 		}

@@ -135,6 +135,7 @@ func (s *Store) redactedHeader(line []byte) []byte {
 // separate a result from its call.
 var structural = map[string]bool{
 	"type": true, "ts": true, "role": true, "id": true, "tool_use_id": true, "turn": true, "session_id": true, "say": true, "state": true,
+	"attachments": true,
 }
 
 // maskLine masks the strings of an event, or a line that is none. A reasoning_state with

@@ -19,6 +19,8 @@
 // session follow each other. A call without a result belongs to the turn that has the
 // lock, to one that crashed, or to one that is parked.
 //
+// The attachments that messages and results name are the files ID.files/SHA256.
+//
 // .index.json caches a digest of each file, so that lists do not read the files. It
 // may be deleted.
 package session
@@ -42,8 +44,9 @@ import (
 )
 
 const (
-	fileEnd = ".jsonl"
-	lockEnd = ".lock"
+	fileEnd  = ".jsonl"
+	lockEnd  = ".lock"
+	filesEnd = ".files" // the directory of a session's attachments
 )
 
 // Options of a Store.
@@ -73,9 +76,10 @@ type Store struct {
 	room int // maximum bytes of the events in a packet
 	part int // maximum bytes of an exported text in a packet
 
-	mu      sync.Mutex
-	digests map[string]digest // by id; nil until the index has been read
-	stale   bool              // the index file is older than the digests
+	attaching sync.Mutex // locked while an attachment is stored
+	mu        sync.Mutex
+	digests   map[string]digest // by id; nil until the index has been read
+	stale     bool              // the index file is older than the digests
 }
 
 // New returns the sessions in root. Close closes root.

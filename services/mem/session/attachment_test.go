@@ -1,0 +1,132 @@
+package session
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zino/pkg/attach/kind"
+	"zino/pkg/zinotest"
+	"zino/proto"
+)
+
+// pngHeader is a PNG that has a header alone, with padding.
+func pngHeader(width, height uint32, padding int) []byte {
+	b := []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR")
+	b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, width), height)
+	b = append(b, 8, 2, 0, 0, 0)
+	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[12:]))
+	return append(b, make([]byte, padding)...)
+}
+
+func (b *env) attach(id, name string, data []byte) proto.Attachment {
+	b.t.Helper()
+	a, err := b.PutAttachment(b.t.Context(), proto.PutAttachment{SessionID: id, Name: name, Data: data})
+	zinotest.Must(b.t, err)
+	return a
+}
+
+func withFile(role string, a proto.Attachment) string {
+	return fmt.Sprintf(`{"type":"message","role":%q,"text":"look","attachments":[{"id":%q,"name":%q,"media_type":%q,"bytes":%d,"width":%d,"height":%d}],"ts":%q}`,
+		role, a.ID, a.Name, a.MediaType, a.Bytes, a.Width, a.Height, now)
+}
+
+func TestAttachments(t *testing.T) {
+	b := newEnv(t, "")
+	data := pngHeader(12, 10, 3)
+	a := b.attach("one", "/tmp/a dir/shot.png", data)
+	want := proto.Attachment{ID: kind.ID(data), Name: "shot.png", MediaType: kind.PNG, Bytes: len(data), Width: 12, Height: 10}
+	if a != want || b.attach("one", "shot.png", data) != want {
+		t.Fatalf("%+v, want %+v", a, want)
+	}
+	sum, _ := kind.Sum(a.ID)
+	path := filepath.Join(b.dir, "one.files", sum)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v: want mode 0600", info, err)
+	}
+	b.write("one", head, withFile("user", a), use("1"),
+		fmt.Sprintf(`{"type":"tool_result","tool_use_id":"1","output":{"ok":true},"ok":true,"attachments":[{"id":%q,"media_type":"image/png","bytes":9},{"id":"../../x","media_type":"image/png"}],"ts":%q}`, a.ID, now))
+	reference := fmt.Sprintf(`{"type":"attachment","id":%q,"name":"shot.png","media_type":"image/png","bytes":%d,"width":12,"height":10}`, a.ID, len(data))
+	list := b.messages("one")
+	if !strings.HasPrefix(list, `[{"role":"user","content":[{"type":"text","text":"look"},`+reference+`]}`) ||
+		!strings.Contains(list, `"content":[{"type":"text","text":"{\"ok\":true}"},{"type":"attachment","id":"`+a.ID+`","media_type":"image/png","bytes":9}],"ok":true}`) {
+		t.Error(list)
+	}
+
+	fork, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "one", NewID: "two"})
+	zinotest.Must(t, err)
+	if text, err := b.Export(t.Context(), proto.ExportSession{SessionID: "two", Format: "md"}); err != nil || !strings.Contains(text.Content, "*Attached: shot.png, image/png, "+sum+"*") {
+		t.Errorf("%s, %v", text.Content, err)
+	}
+	_, err = b.Remove(t.Context(), proto.RemoveSession{SessionID: "one"})
+	zinotest.Must(t, err)
+	if _, err := os.Lstat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the directory of a removed session remains")
+	}
+	got, err := b.GetAttachment(t.Context(), proto.GetAttachment{SessionID: fork.SessionID, ID: a.ID})
+	if err != nil || !bytes.Equal(got.Data, data) || got.MediaType != kind.PNG {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestDamagedAttachments checks that a damaged file is never returned, and is repaired by
+// storing it again.
+func TestDamagedAttachments(t *testing.T) {
+	b := newEnv(t, "")
+	data := pngHeader(12, 10, 100)
+	a := b.attach("one", "shot.png", data)
+	sum, _ := kind.Sum(a.ID)
+	path := filepath.Join(b.dir, "one.files", sum)
+	for n := range data { // torn at each byte
+		zinotest.Must(t, os.WriteFile(path, data[:n], 0o600))
+		_, err := b.GetAttachment(t.Context(), proto.GetAttachment{SessionID: "one", ID: a.ID})
+		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeNotFound || e.Kind != proto.ErrorKindAttachment || e.Details != a.ID {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+	}
+	b.attach("one", "shot.png", data)
+	_, err := b.GetAttachment(t.Context(), proto.GetAttachment{SessionID: "one", ID: a.ID})
+	zinotest.Must(t, err)
+	zinotest.Must(t, os.Remove(path))
+	zinotest.Must(t, os.Symlink("/etc/passwd", path))
+	for _, id := range []string{a.ID, "sha256:..", "sha256:" + strings.Repeat("A", 64), "", sum} {
+		if got, err := b.GetAttachment(t.Context(), proto.GetAttachment{SessionID: "one", ID: id}); err == nil {
+			t.Errorf("%q: %+v", id, got)
+		}
+	}
+}
+
+func TestAttachmentLimits(t *testing.T) {
+	b := newEnv(t, "")
+	for want, data := range map[string][]byte{
+		"x.png is not a PNG, JPEG, GIF, WebP or PDF file":           []byte("text"),
+		"x.png has 12000x9000 pixels; at most 50 million are taken": pngHeader(12000, 9000, 0),
+		"x.png is damaged: its header names no width and height":    []byte("\x89PNG\r\n\x1a\n"),
+		"x.png has 4000033 bytes; at most 3932160 are taken":        pngHeader(1, 1, 4_000_000),
+		"x.png has 10485761 bytes; at most 10485760 are taken":      append([]byte("%PDF-"), make([]byte, 10<<20-4)...),
+	} {
+		if _, err := b.PutAttachment(t.Context(), proto.PutAttachment{SessionID: "one", Name: "x.png", Data: data}); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	large := append([]byte("%PDF-"), make([]byte, 10<<20-5)...)
+	var err error
+	for i := range 21 {
+		large[9] = byte(i)
+		if _, err = b.PutAttachment(t.Context(), proto.PutAttachment{SessionID: "one", Data: large}); err != nil {
+			if i != 20 {
+				t.Errorf("file %d: %v", i, err)
+			}
+			break
+		}
+	}
+	if !errors.Is(err, proto.ErrTooLarge) {
+		t.Errorf("over 200 MiB: %v", err)
+	}
+}
