@@ -83,6 +83,7 @@ var (
 			"github.com/aymanbagabas/go-udiff", "github.com/fsnotify/fsnotify",
 			"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3",
 		},
+		"zino/services/mcp/zino-mcp":   {"github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/mem/zino-mem":   {"github.com/blevesearch/snowballstem", "encoding/gob", "golang.org/x/text"},
 		"zino/services/repl/zino-repl": {"github.com/coder/websocket", "github.com/fsnotify/fsnotify", "net/http", "text/template", "html/template", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/rtr/zino-rtr":   {"github.com/sashabaranov/go-openai", "golang.org/x/time", "net/http"},

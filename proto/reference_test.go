@@ -27,6 +27,7 @@ var roles = map[string]string{
 	"run":    "Runs one command in a systemd unit of its own, for exc. Its socket is `/run/zino-run/run.sock`.",
 	"job":    "The supervisor of one job, for exc. Its socket is `j/ID` in exc's runtime directory.",
 	"audit":  "Appends records of what the other services do to a chain of lines, each with the hash of the one before. A constellation without it writes a plain log.",
+	"mcp":    "The client of MCP servers. It alone holds their tokens; their programs run in exc. Its socket is `mcp.sock`.",
 	"repl":   "The file REPL: live pages and programs, each with a Markdown file of what was run in it.",
 }
 

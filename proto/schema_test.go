@@ -12,7 +12,7 @@ import (
 )
 
 // services are in the order in which a message meets them.
-var services = []string{"daemon", "sys", "ctx", "mem", "agr", "rtr", "exc", "run", "job", "repl", "audit"}
+var services = []string{"daemon", "sys", "ctx", "mem", "agr", "rtr", "exc", "run", "job", "repl", "audit", "mcp"}
 
 // schema is the part of JSON Schema that the contract needs. propertyOrder is
 // an addition for those who print it.
@@ -41,6 +41,10 @@ var rawSchemas = map[string]schema{
 	"results": {Type: "object"}, // each of the calls of a delegate
 	"output":  {Type: "object"},
 	"data":    {Type: "object"},
+
+	"arguments": {Type: "object"},
+	"project":   {Type: "object"},
+	"client":    {Type: "object"},
 
 	"plan":            {Type: "object"},
 	"tools":           {Type: "array", Items: &schema{Type: "object"}},

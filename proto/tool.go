@@ -48,6 +48,8 @@ const (
 	ToolOldNotFound   = "old_not_found"              // edit: the text to replace does not occur
 	ToolCountMismatch = "replacement_count_mismatch" // edit: the text occurs another number of times
 	ToolMaskedText    = "masked_text"                // write, edit: the new text contains the placeholder of a secret
+	ToolNeedsLogin    = "needs_login"                // mcp_call: the user must log in at the server first
+	ToolTooLarge      = "too_large"                  // mcp_call: the answer is larger than result_bytes of the server
 )
 
 // InterruptedCall is the message of ToolInterrupted for a call that may have run.

@@ -24,12 +24,12 @@ type rule struct {
 
 // check returns the first violated rule.
 func (c *Config) check(file string, set keys) error {
-	for _, r := range slices.Concat(c.keyRules(), c.tableRules()) {
+	for _, r := range slices.Concat(c.keyRules(), c.tableRules(), c.mcpRules()) {
 		if r.ok {
 			continue
 		}
 		for _, k := range set {
-			if k.name == r.key {
+			if k.name == r.key || strings.HasPrefix(k.name, r.key+".") {
 				return fmt.Errorf("%s:%d:%d: %s", file, k.line, k.column, r.message())
 			}
 		}
@@ -119,6 +119,8 @@ func (c *Config) keyRules() []rule {
 		{"repl.body_max", c.Repl.BodyMax >= 1024 && c.Repl.BodyMax <= 8<<20, "from 1024 to 8388608 bytes"},
 		{"repl.footer", isFooter(c.Repl.Footer), `one line that begins with "> "`},
 		{"repl.origins", areOrigins(c.Repl.Origins), "origins such as http://127.0.0.1:5173: scheme, host and port, nothing behind"},
+		{"mcp.direct_tokens", c.MCP.DirectTokens >= 0, "0 or more"},
+		{"mcp.idle_secs", within(c.MCP.IdleSecs, 0, 86400), seconds},
 		{"logging.level", isLevel(c.Logging.Level), `"DEBUG", "INFO", "WARN" or "ERROR"`},
 	}
 }

@@ -54,6 +54,7 @@ type Config struct {
 	Mem     Mem     `toml:"mem"`
 	Ctx     Ctx     `toml:"ctx"`
 	Repl    Repl    `toml:"repl"`
+	MCP     MCP     `toml:"mcp"`
 	CLI     CLI     `toml:"cli"`
 	Chat    Chat    `toml:"chat"`
 	Logging Logging `toml:"logging"`
@@ -307,6 +308,7 @@ func Default() *Config {
 			ExamplesTokens: 8000, MemoriesTokens: 8000, HistoryTokens: 32000,
 		},
 		Repl:    defaultRepl(),
+		MCP:     defaultMCP(),
 		CLI:     CLI{OnHangup: HangupLeave},
 		Chat:    Chat{PreviewLines: 5, Reasoning: "fold", Width: 100, WidthMethod: "grapheme", Notify: "auto", Title: true, Theme: "auto"},
 		Logging: Logging{Level: "INFO"},

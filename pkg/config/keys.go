@@ -105,10 +105,10 @@ func (k key) unknown() error {
 		return fmt.Errorf("unknown section %q: the nearest one is %q", k.name, Nearest(k.name, sections()))
 	}
 	section, _, inSection := strings.Cut(k.name, ".")
-	if slices.Contains(known(), k.name) || inSection && !knownSection(section+".") || knownSection(k.name+".") {
+	if slices.Contains(known(), generic(k.name)) || inSection && !knownSection(section+".") || knownSection(k.name+".") {
 		return nil // the last case: a section as a value, such as an empty list of tables
 	}
-	return fmt.Errorf("unknown key %q: the nearest one is %q", k.name, Nearest(k.name, siblings(section+".")))
+	return fmt.Errorf("unknown key %q: the nearest one is %q", k.name, Nearest(generic(k.name), siblings(section+".")))
 }
 
 // ownedBy reports whether the key belongs to a section of the service.
@@ -126,6 +126,7 @@ var owned = map[string][]string{
 	"exc":    {"tools", "undo", "gate", "mask", "audit"},
 	"ctx":    {"skills"},
 	"repl":   {"gate", "audit"},
+	"mcp":    {"gate", "audit"},
 }
 
 // known returns the names of all keys, computed on first use: most clients read no
@@ -144,6 +145,10 @@ func namesIn(typ reflect.Type, prefix string) (names []string) {
 		case name == "" || name == "-": // not in the file
 		case inner.Kind() == reflect.Struct:
 			names = append(names, namesIn(inner, prefix+name+".")...)
+		case inner.Kind() == reflect.Map && inner.Elem().Kind() == reflect.Struct:
+			names = append(names, namesIn(inner.Elem(), prefix+name+".*.")...)
+		case inner.Kind() == reflect.Map:
+			names = append(names, prefix+name+".*")
 		default:
 			names = append(names, prefix+name)
 		}
@@ -152,6 +157,7 @@ func namesIn(typ reflect.Type, prefix string) (names []string) {
 }
 
 func knownSection(prefix string) bool {
+	prefix = generic(strings.TrimSuffix(prefix, ".")) + "."
 	return slices.ContainsFunc(known(), func(name string) bool { return strings.HasPrefix(name, prefix) })
 }
 
@@ -250,6 +256,12 @@ func wanted(typ reflect.Type, name string) string {
 		if more && inner.Kind() == reflect.Struct {
 			return wanted(inner, rest)
 		}
+		if _, key, more := strings.Cut(rest, "."); more && inner.Kind() == reflect.Map && inner.Elem().Kind() == reflect.Struct {
+			return wanted(inner.Elem(), key)
+		}
+		if more && inner.Kind() == reflect.Map && inner.Elem().Kind() == reflect.String {
+			return describe(inner.Elem())
+		}
 		return describe(field.Type)
 	}
 	return ""
@@ -268,7 +280,7 @@ func describe(typ reflect.Type) string {
 		return "a whole number"
 	case reflect.Float64:
 		return "a number"
-	case reflect.Struct:
+	case reflect.Struct, reflect.Map:
 		return "a section"
 	case reflect.Slice:
 		if typ.Elem().Kind() == reflect.Struct {

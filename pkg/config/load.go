@@ -130,7 +130,7 @@ func (c *Config) absolute() {
 	for _, path := range []*string{
 		&c.Daemon.Socket, &c.Daemon.DataDir, &c.Rtr.Socket, &c.Agr.Socket, &c.Sys.Socket, &c.Exc.Socket,
 		&c.Mem.Socket, &c.Ctx.Socket, &c.Tools.Dir, &c.Skills.Dir, &c.Sys.Template, &c.Sys.SessionTemplate, &c.Mem.DataDir, &c.Mem.SessionsDir, &c.Rtr.DataDir, &c.Exc.DataDir, &c.API.KeyFile, &c.SystemPromptFile, &c.Repl.Socket, &c.Repl.Dir, &c.Repl.Serve,
-		&c.Audit.Socket, &c.Audit.DataDir,
+		&c.Audit.Socket, &c.Audit.DataDir, &c.MCP.Socket, &c.MCP.DataDir,
 	} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(c.Dir, *path)
@@ -200,6 +200,8 @@ func (c *Config) SocketOf(service string) *string {
 		return &c.Repl.Socket
 	case "audit":
 		return &c.Audit.Socket
+	case "mcp":
+		return &c.MCP.Socket
 	}
 	panic("config: no service " + service)
 }

@@ -170,6 +170,11 @@ func (f *faults) check() {
 			f.add(f.at(r.key, span{}), r.message())
 		}
 	}
+	for _, r := range f.c.mcpRules() {
+		if i := slices.IndexFunc(f.set, func(k key) bool { return k.name == r.key || strings.HasPrefix(k.name, r.key+".") }); !r.ok && i >= 0 {
+			f.add(f.set[i], r.message())
+		}
+	}
 	for i, entry := range f.c.Rtr.Fallback {
 		f.checkEntry("rtr.fallback", i, Rtr{Fallback: []Fallback{entry}})
 	}

@@ -21,6 +21,10 @@ refuses = []
 [[rtr.model]]
 name = "b"
 input = 0.5
+[mcp.servers.github]
+command = ["github-mcp-server", "stdio"]
+env = { LOG = "${LOG:-info}" }
+network = false
 `), "f", "/d", "cli")
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +55,7 @@ input = 0.5
 	}
 	for _, key := range known() {
 		parts := strings.Split(key, ".")
-		if !seen[key] && !(len(parts) == 3 && seen[parts[0]+"."+parts[1]]) {
+		if !seen[key] && !(len(parts) >= 3 && seen[parts[0]+"."+parts[1]]) {
 			t.Errorf("%s is not listed", key)
 		}
 	}

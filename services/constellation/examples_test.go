@@ -48,8 +48,8 @@ func TestExamples(t *testing.T) {
 		switch example.Service {
 		case "*":
 			example.Service = "mem"
-		case "repl", "run", "job", "audit":
-			continue // not in a constellation; the tests of repl, exc and audit check them
+		case "repl", "run", "job", "audit", "mcp":
+			continue // not in a constellation; the tests of repl, exc, audit and mcp check them
 		}
 		switch example.Type {
 		case "job_output", "job_wait", "job_stop", "job_keep":
