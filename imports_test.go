@@ -78,7 +78,7 @@ var (
 		},
 		"zino/services/cli/zino":           {"golang.org/x/mod", "mvdan.cc/sh/v3", "github.com/bmatcuk/doublestar/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
 		"zino/services/ctx/zino-ctx":       {"github.com/fsnotify/fsnotify"},
-		"zino/services/daemon/zino-daemon": {"github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
+		"zino/services/daemon/zino-daemon": {"go.yaml.in/yaml/v3", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/exc/zino-exc": {
 			"github.com/aymanbagabas/go-udiff", "github.com/fsnotify/fsnotify",
 			"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3",

@@ -26,12 +26,15 @@ func TestExamples(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "key")
 	t.Setenv("ANTHROPIC_BASE_URL", provider.Host)
 	t.Setenv("OLLAMA_HOST", provider.Host) // for embeddings
+	t.Setenv("ZINO_HOME", zinotest.Dir(t)) // for answers about files of projects
 	cfg := start(t, func(cfg *config.Config) { cfg.Mem.Embed = "ollama/nomic-embed-text" })
 	recordTurn(t, cfg)
 	// The places in the examples of turns: the id of the session that turn_start makes
 	// depends on the caller's uid.
 	const session = "5b0c6f1e-0d4e-4b8e-9d0a-2f3f5a1c7e11"
 	root, made := zinotest.Dir(t), session
+	const server = `{"mcpServers":{"pg":{"command":"pg-mcp","args":["--read-only"]}}}`
+	zinotest.Write(t, filepath.Join(root, ".mcp.json"), server)
 	grant := "g-7d2mx4qa" // that of the example of approve
 	f, err := os.Open("../../proto/testdata/examples.jsonl")
 	zinotest.Must(t, err)

@@ -17,10 +17,12 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/environ"
 	"zino/pkg/gate"
+	"zino/pkg/keys"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/daemon/handoff"
+	"zino/services/daemon/trust"
 )
 
 // Service answers chat requests and forwards requests of clients to other
@@ -54,7 +56,8 @@ type Service struct {
 	renewAfter              time.Duration // the age at which the token of a run is replaced
 	masks                   masking
 	asked                   asked
-	audit                   *audit.Log // nil: nothing is recorded
+	audit                   *audit.Log   // nil: nothing is recorded
+	answers                 *trust.Store // about files of projects
 }
 
 // New returns a daemon that uses the sockets of the other services.
@@ -79,6 +82,12 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 		s.signer = nil
 	}
 	s.openApprovals()
+	base, err := keys.Base(os.Getenv)
+	if err != nil {
+		log.Warn("no file of a project is trusted", "error", err)
+		base = ""
+	}
+	s.answers = trust.NewStore(base)
 	for _, name := range config.Services {
 		s.services[name] = &rpc.Client{Service: name, Path: cfg.Socket(name)}
 	}
@@ -110,6 +119,8 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.DaemonApprove, s.approve)
 	rpc.Handle(srv, proto.DaemonGrants, s.grants)
 	rpc.Handle(srv, proto.DaemonRevokeGrant, s.revokeGrant)
+	rpc.Handle(srv, proto.DaemonTrust, s.trust)
+	rpc.Handle(srv, proto.DaemonSetTrust, s.setTrust)
 	srv.KeepWhile(s.openTurns)
 	srv.KeepWhile(s.wakes.any)
 	go s.renewLeases()
