@@ -51,7 +51,8 @@ var entrances = map[string]entrance{
 	"github.com/landlock-lsm/go-landlock": {product: []string{"zino/services/exc/..."}},
 	"github.com/coder/websocket":          {product: []string{"zino/services/repl/web"}, tests: []string{"zino/services/repl/zino-repl"}},
 	"github.com/chromedp":                 {product: []string{"zino/services/repl/browsertest"}, tests: []string{"zino/services/repl/endtoend", "zino/services/repl/web"}}, // a browser
-	"github.com/google/jsonschema-go":     {tests: []string{"zino/proto"}},
+	"github.com/google/jsonschema-go":     {product: []string{"zino/services/mcp/..."}, tests: []string{"zino/proto"}},
+	"github.com/modelcontextprotocol":     {product: []string{"zino/services/mcp", "zino/services/mcp/server"}, tests: []string{"zino/services/constellation"}},
 	"github.com/rogpeppe/go-internal":     {tests: []string{"zino", "zino/pkg/fakellm", "zino/services/repl/page", "zino/services/rtr/..."}},
 }
 
@@ -83,7 +84,11 @@ var (
 			"github.com/aymanbagabas/go-udiff", "github.com/fsnotify/fsnotify",
 			"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3",
 		},
-		"zino/services/mcp/zino-mcp":   {"github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
+		"zino/services/mcp/zino-mcp": {
+			"github.com/modelcontextprotocol/go-sdk", "github.com/google/jsonschema-go", "github.com/segmentio/encoding", "github.com/segmentio/asm",
+			"github.com/yosida95/uritemplate/v3", "golang.org/x/oauth2", "golang.org/x/sync", "golang.org/x/time", "encoding/gob", "net/http",
+			"github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3",
+		},
 		"zino/services/mem/zino-mem":   {"github.com/blevesearch/snowballstem", "encoding/gob", "golang.org/x/text"},
 		"zino/services/repl/zino-repl": {"github.com/coder/websocket", "github.com/fsnotify/fsnotify", "net/http", "text/template", "html/template", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/rtr/zino-rtr":   {"github.com/sashabaranov/go-openai", "golang.org/x/time", "net/http"},

@@ -25,6 +25,7 @@ import (
 	"zino/services/cli/connect"
 	"zino/services/cli/doctor"
 	"zino/services/cli/jobs"
+	"zino/services/cli/mcp"
 	"zino/services/cli/memory"
 	"zino/services/cli/policy"
 	"zino/services/cli/render"
@@ -126,7 +127,7 @@ func newCommand(env *command.Env) *cobra.Command {
 		{"sessions", "Sessions:", []*cobra.Command{sessions.New(env, chat.NewResume(env)), sessions.NewRecall(env), newHandoff(env), newContext(env)}},
 		{"memory", "Memory:", []*cobra.Command{memory.New(env), newChannels(env)}},
 		{"pages", "Live pages:", []*cobra.Command{repl.New(env), repl.NewPages(env), repl.NewEval(env)}},
-		{"configuration", "Configuration:", []*cobra.Command{auth.New(env), short(auth.NewLogin(env)), newConfig(env), completion.New(env)}},
+		{"configuration", "Configuration:", []*cobra.Command{auth.New(env), short(auth.NewLogin(env)), mcp.New(env), newConfig(env), completion.New(env)}},
 		{"services", "Services:", []*cobra.Command{newUp(env), status.New(env), newDescribe(env), newVersion(env)}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

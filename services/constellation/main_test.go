@@ -17,6 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	zinotest.Child(zinotest.Roles{"zino-mcp-serve": serveMCP})
 	exc.Supervise()
 	os.Exit(m.Run())
 }
