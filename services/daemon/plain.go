@@ -9,6 +9,7 @@ import (
 	"zino/pkg/message"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/daemon/trust"
 )
 
 // historyTimeout is how long mem may take to store the exchange of a plain
@@ -19,7 +20,7 @@ const historyTimeout = 30 * time.Second
 // not available, but a template or system_prompt_file that cannot be read is an error.
 // The terminal packet is sent after the exchange has been stored.
 func (s *Service) plain(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) {
-	p := s.prompt(ctx, getPrompt(req), &proto.Build{ChannelID: req.ChannelID, UserMessage: req.Message})
+	p := s.prompt(ctx, getPrompt(req, trust.Project{}), &proto.Build{ChannelID: req.ChannelID, UserMessage: req.Message})
 	if errors.Is(p.sysErr, proto.ErrInvalid) {
 		return proto.Text{}, p.sysErr
 	}
@@ -56,7 +57,7 @@ func (s *Service) ask(ctx context.Context, req proto.Chat, messages proto.Raw, o
 	if req.Events {
 		sink = r
 	}
-	run := s.run(req, messages, s.cfg.Agr.MaxIterations)
+	run := s.run(req, trust.Project{}, messages, s.cfg.Agr.MaxIterations)
 	uid := rpc.PeerUID(ctx)
 	run.Owner = ownerOf(uid)
 	token, err := s.token(req, "", uid)
@@ -79,8 +80,8 @@ func (s *Service) ask(ctx context.Context, req proto.Chat, messages proto.Raw, o
 	return text, r.finish()
 }
 
-// run returns the request to agr for a message.
-func (s *Service) run(req proto.Chat, messages proto.Raw, iterations int) proto.Run {
+// run returns the request to agr for a message. A plain message has no project.
+func (s *Service) run(req proto.Chat, _ trust.Project, messages proto.Raw, iterations int) proto.Run {
 	return proto.Run{
 		Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
 		MaxIterations: &iterations, Stream: &req.Stream, NeedModel: req.NeedModel, SessionID: req.SessionID, NoSave: req.NoSave,

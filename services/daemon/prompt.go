@@ -10,6 +10,7 @@ import (
 	"zino/pkg/message"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/daemon/trust"
 )
 
 // promptTimeout limits the requests to sys and ctx for a prompt.
@@ -31,6 +32,9 @@ type prompt struct {
 	sysErr  error
 	context proto.Raw // a list of messages, or nil
 	ctxErr  error
+
+	project    trust.Project
+	projectErr error // nothing of the project is used
 }
 
 // prompt calls sys and, unless build is nil, ctx concurrently. Meanwhile rtr is asked
@@ -62,10 +66,13 @@ func (s *Service) prompt(ctx context.Context, get proto.GetPrompt, build *proto.
 // assemble returns the prompt of a session's turn. Unlike for a plain message no part of
 // it may be missing: the model needs the earlier messages, unless build is nil, and its
 // instructions. A service
-// that cannot be reached is asked promptTries times.
-func (s *Service) assemble(ctx context.Context, req proto.Chat, build *proto.Build) (prompt, error) {
+// that cannot be reached is asked promptTries times. It loads the trusted files of the
+// project, for the user uid: a turn has them as they are when it starts or is resumed.
+func (s *Service) assemble(ctx context.Context, req proto.Chat, uid int, build *proto.Build) (prompt, error) {
+	project, projectErr := s.projectOf(req.Root, uid)
 	for n := 1; ; n++ {
-		p := s.prompt(ctx, getPrompt(req), build)
+		p := s.prompt(ctx, getPrompt(req, project), build)
+		p.project, p.projectErr = project, projectErr
 		err := p.sysErr
 		if err == nil && p.ctxErr != nil {
 			err = sessionError(p.ctxErr)
@@ -95,7 +102,7 @@ func (s *Service) context(ctx context.Context, build proto.Build) (proto.Raw, er
 }
 
 // getPrompt returns the request to sys for a message.
-func getPrompt(req proto.Chat) proto.GetPrompt {
+func getPrompt(req proto.Chat, _ trust.Project) proto.GetPrompt {
 	return proto.GetPrompt{
 		Root: req.Root, SystemPrompt: req.SystemPrompt, Session: req.SessionID != "", Sandbox: req.Sandbox, Network: req.Network,
 	}
@@ -135,6 +142,9 @@ func (p prompt) notices() (notices []proto.Notice) {
 	}
 	if len(paths) > 0 {
 		notices = append(notices, proto.Notice{Kind: proto.NoticeAgents, Text: "Loaded AGENTS.md from: " + strings.Join(paths, ", ")})
+	}
+	if p.projectErr != nil {
+		notices = append(notices, proto.Notice{Kind: proto.NoticeWarning, Text: "No file of the project is used: " + p.projectErr.Error()})
 	}
 	return notices
 }

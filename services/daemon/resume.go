@@ -151,7 +151,7 @@ func (t *turn) messages() (proto.SessionMessages, error) {
 // resumedRun returns the request to agr for what is left of the turn. The calls in
 // pending were not started before the turn was parked.
 func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
-	p, err := t.assemble(t.runCtx, t.options(), nil)
+	p, err := t.assemble(t.runCtx, t.options(), t.requester(), nil)
 	if err != nil {
 		return proto.Run{}, err
 	}
@@ -163,7 +163,7 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 	if p.system.Content != "" {
 		list = message.Append(list, proto.RoleSystem, p.system.Content)
 	}
-	run := t.request(message.Close(message.Join(list, stored.Messages)))
+	run := t.request(p.project, message.Close(message.Join(list, stored.Messages)))
 	t.mu.Lock()
 	settles := len(t.log.Calls(t.log.Turn(t.id))) > 0
 	t.mu.Unlock()

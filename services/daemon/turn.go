@@ -12,6 +12,7 @@ import (
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
+	"zino/services/daemon/trust"
 	"zino/services/daemon/turnlog"
 )
 
@@ -175,7 +176,8 @@ func waitText(id string) string {
 
 // unsaved answers a message of a session without storing anything. No lock is needed.
 func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, *proto.Error) {
-	p, err := s.assemble(ctx, req, &proto.Build{SessionID: req.SessionID, UserMessage: req.Message})
+	uid := rpc.PeerUID(ctx)
+	p, err := s.assemble(ctx, req, uid, &proto.Build{SessionID: req.SessionID, UserMessage: req.Message})
 	if err == nil {
 		err = p.announce(req, out)
 	}
@@ -183,8 +185,7 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 		return proto.Text{}, turnError(ctx, err)
 	}
 	r := &relay{out: out, events: req.Events}
-	run := s.sessionRun(req, p.messages(req.Message))
-	uid := rpc.PeerUID(ctx)
+	run := s.sessionRun(req, p.project, p.messages(req.Message))
 	run.Owner = ownerOf(uid)
 	var text proto.Text
 	if run.Token, err = s.token(req, "", uid); err == nil {
@@ -212,7 +213,7 @@ func (t *turn) run(out *rpc.Out) (proto.Text, *proto.Error) {
 
 // open assembles the prompt, stores the start of the turn, and returns the request to agr.
 func (t *turn) open(out *rpc.Out) (*relay, proto.Run, *proto.Error) {
-	p, err := t.assemble(t.ctx, t.req, &proto.Build{SessionID: t.req.SessionID, UserMessage: t.message})
+	p, err := t.assemble(t.ctx, t.req, t.requester(), &proto.Build{SessionID: t.req.SessionID, UserMessage: t.message})
 	if err == nil && out != nil {
 		err = p.announce(t.req, out)
 	}
@@ -230,7 +231,7 @@ func (t *turn) open(out *rpc.Out) (*relay, proto.Run, *proto.Error) {
 	if err := t.begin(r); err != nil {
 		return nil, proto.Run{}, offerNoSave(turnError(t.ctx, err))
 	}
-	run := t.request(p.messages(t.message))
+	run := t.request(p.project, p.messages(t.message))
 	run.Says = r.deliver(t.takeSays(false, t.endedJobs(r)))
 	return r, run, nil
 }
@@ -519,16 +520,16 @@ func (t *turn) takeSays(last bool, jobs []proto.LogSay) []proto.LogSay {
 
 // sessionRun returns the request to agr for a message of a session. Its events are
 // needed for the log; relay converts them into the requested form.
-func (s *Service) sessionRun(req proto.Chat, messages proto.Raw) proto.Run {
-	run := s.run(req, messages, s.cfg.Agr.SessionIterations)
+func (s *Service) sessionRun(req proto.Chat, project trust.Project, messages proto.Raw) proto.Run {
+	run := s.run(req, project, messages, s.cfg.Agr.SessionIterations)
 	run.Stream, run.Events = new(true), true
 	return run
 }
 
 // request returns the request to agr for the turn. A sub-agent starts no others, and its
 // usage counts for the session of its parent.
-func (t *turn) request(messages proto.Raw) proto.Run {
-	run := t.sessionRun(t.options(), messages)
+func (t *turn) request(project trust.Project, messages proto.Raw) proto.Run {
+	run := t.sessionRun(t.options(), project, messages)
 	run.Turn, run.ReadOnly, run.Agents, run.Owner = t.id, t.readOnly, t.parent == nil, t.owner()
 	if t.parent != nil {
 		run.UsageSession, run.MaxIterations = t.parent.SessionID, new(agentSteps)
