@@ -85,4 +85,5 @@ var Changelog = [...]string{
 	"80 2026-11-23  put_attachment and get_attachment of mem; attachments of the messages and results of a session log, of tool_finished and of get_messages, whose content is then a list; error kind attachment",
 	"81 2026-11-23  servers, search, call, read, prompts, prompt, test, login_begin, login_end, logout, secret_set and reload of mcp; error codes needs_login and too_large of tool results",
 	"82 2026-11-23  trust and set_trust of the daemon",
+	"83 2026-11-23  pipe and pipe_write of exc",
 }

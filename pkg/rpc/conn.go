@@ -316,13 +316,13 @@ const (
 
 // logContent logs the fields of a packet, at the level DEBUG only.
 func (s *Server) logContent(ctx context.Context, message, typ string, packet []byte) {
-	if quiet[typ] || typ == proto.RtrMaskHints.Type || !s.log.Enabled(ctx, slog.LevelDebug) {
+	if quiet[typ] || typ == proto.RtrMaskHints.Type || typ == proto.ExcPipeWrite.Type || !s.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
 	var text strings.Builder
 	for key, value := range wire.Members(packet) {
 		switch string(key) {
-		case "type", "meta", "env", "mask", "token", "grant", "grants": // env is the caller's whole environment
+		case "type", "meta", "env", "base", "stdin", "mask", "token", "grant", "grants": // env is the caller's whole environment
 			continue
 		}
 		fmt.Fprintf(&text, "%s: %s\n", key, shortened(string(value), contentMax))

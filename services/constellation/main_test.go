@@ -87,5 +87,5 @@ func ask(t testing.TB, path, payload string) (packets []string) {
 // event of a turn.
 func between(packet string) bool {
 	is := func(typ string) bool { return strings.HasPrefix(packet, `{"type":"`+typ+`"`) }
-	return is("chunk") || is(proto.TypeRedacted) || slices.ContainsFunc(slices.Concat(proto.Events(), proto.FollowEvents()), func(e proto.Event) bool { return is(e.Type) })
+	return is("chunk") || is(proto.TypeRedacted) || is(proto.TypePipeStarted) || is(proto.TypePipeOutput) || slices.ContainsFunc(slices.Concat(proto.Events(), proto.FollowEvents()), func(e proto.Event) bool { return is(e.Type) })
 }

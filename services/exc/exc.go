@@ -71,6 +71,7 @@ type Service struct {
 	policyFiles   []string
 	journal       *calls.Journal
 	turns         turns
+	pipes         pipes
 	at            func(step string) // what a test does between the steps of a call with a key
 
 	reviewWarnings atomic.Int64
@@ -127,6 +128,7 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 		reviews: make(chan struct{}, reviewsMax), at: func(string) {},
 	}
 	s.host.private = []string{data}
+	s.pipes.open = map[string]*pipe{}
 	s.firstWait = firstWait
 	s.UseMask(config.Default().Mask)
 	s.sessionLimit = time.Duration(cfg.SessionTimeout * float64(time.Second))
@@ -166,6 +168,8 @@ func (s *Service) Register(r *rpc.Server) {
 	rpc.Handle(r, proto.ExcValidate, s.validate)
 	rpc.Handle(r, proto.ExcCapabilities, s.capabilities)
 	rpc.HandleEvents(r, proto.ExcCall, s.call)
+	rpc.HandleEvents(r, proto.ExcPipe, s.pipe)
+	rpc.Handle(r, proto.ExcPipeWrite, s.writePipe)
 	rpc.HandleEvents(r, proto.ExcRedact, s.redact)
 	rpc.Handle(r, proto.ExcPreview, within(s, s.preview))
 	rpc.Handle(r, proto.ExcJobStop, s.stopJob)

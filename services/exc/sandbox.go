@@ -253,24 +253,29 @@ func (b *Sandbox) home() string {
 // wait waits for the end, checks what the run left in protected places, and adds
 // to its standard error what was found, and why writes were refused.
 func (b *Sandbox) wait(ctx context.Context, p *run.Process) (run.Result, error) {
-	r, err := p.Wait(ctx)
-	if err != nil {
-		return r, err
+	r, lines, err := b.end(ctx, p)
+	for _, line := range lines {
+		r.Stderr = withLine(r.Stderr, line)
 	}
-	lines := b.explain(r.Stdout, r.Stderr, r.ExitCode() != 0)
+	return r, err
+}
+
+// end is wait with the lines for standard error on their own.
+func (b *Sandbox) end(ctx context.Context, p *run.Process) (r run.Result, lines []string, err error) {
+	if r, err = p.Wait(ctx); err != nil {
+		return r, nil, err
+	}
+	lines = b.explain(r.Stdout, r.Stderr, r.ExitCode() != 0)
 	b.checkProtected()
 	lines = append(lines, sandbox.ViolationLines(b.violations)...)
 	if b.gap != "" {
 		lines = append(lines, b.gap)
 	}
 	lines = append(lines, b.notHidden()...)
-	for _, line := range lines {
-		r.Stderr = withLine(r.Stderr, line)
-	}
 	if r.End == run.NotConfined {
-		return r, &refusal{b.level, errors.New(r.Reason)}
+		return r, nil, &refusal{b.level, errors.New(r.Reason)}
 	}
-	return r, nil
+	return r, lines, nil
 }
 
 // explain returns why writes of the run were refused, a line for each reason.

@@ -10,6 +10,7 @@ package run
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -50,6 +51,8 @@ type Cmd struct {
 	Limit  time.Duration // after which it is stopped; 0: none
 	Stay   bool          // processes that it leaves run on, and count as the command
 	Output *Output
+	Stdin  *os.File // its standard input, closed by the caller; nil: empty
+	Guard  bool     // nothing of it is left even if its supervisor is killed
 
 	Plan  *sandbox.Plan // confines it; nil: not confined
 	Group *cgroup.Group // it runs in; nil: none

@@ -129,7 +129,7 @@ func TestDecode(t *testing.T) {
 
 func TestDrainStopsAtAnError(t *testing.T) {
 	c := captured(nil, "", 100, 1)
-	drain(c, io.MultiReader(strings.NewReader("before"), iotest.ErrReader(io.ErrClosedPipe)))
+	new(pipes).drain(c, io.MultiReader(strings.NewReader("before"), iotest.ErrReader(io.ErrClosedPipe)))
 	if got, cut := c.text(100); got != "before" || cut {
 		t.Errorf("got %q, %v", got, cut)
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -32,14 +33,14 @@ func Start(c *Cmd) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{
-		cmd: c, done: make(chan ended, 1), killAfter: killAfter, remaining: make(chan struct{}),
+		cmd: c, done: make(chan ended, 1), killAfter: c.Grace + killAfter, remaining: make(chan struct{}),
 		stop: func() { _ = ends.lifelineW.Close() }, // closed twice does no harm
 		kill: func() { _ = supervisor.Process.Kill() },
 	}
 	c.Output.begin(p.Stop)
 	var drained sync.WaitGroup
-	drained.Go(func() { drain(&c.Output.stdout, ends.stdoutR) })
-	drained.Go(func() { drain(&c.Output.stderr, ends.stderrR) })
+	drained.Go(func() { ends.drain(&c.Output.stdout, ends.stdoutR) })
+	drained.Go(func() { ends.drain(&c.Output.stderr, ends.stderrR) })
 	report := make(chan string, 1)
 	go func() { report <- readReport(ends.statusR, p.remaining) }()
 	go func() {
@@ -49,7 +50,12 @@ func Start(c *Cmd) (*Process, error) {
 		if killed && c.Group != nil {
 			_ = c.Group.Kill() // removing the group reports what is left
 		}
-		ends.limitReads(time.Now().Add(drainLimit))
+		rest := drainLimit
+		if killed && c.guarded() { // the supervisor, which the guard had started, ends the command
+			p.stop()
+			rest += c.Grace
+		}
+		ends.limitReads(time.Now().Add(rest))
 		r := parseReport(<-report)
 		if killed {
 			r = Result{}
@@ -86,17 +92,36 @@ func supervisorOf(c *Cmd, ends *pipes) (*exec.Cmd, error) {
 	if c.Stay {
 		stay = "stay"
 	}
-	args := []string{superviseName, superviseArg, strconv.FormatInt(c.Grace.Milliseconds(), 10), grouped, plan, umask, stay, c.Path}
+	args := []string{superviseName}
+	if c.guarded() {
+		args = append(args, guardArg)
+	}
+	args = append(args, superviseArg, strconv.FormatInt(c.Grace.Milliseconds(), 10), grouped, plan, umask, stay, c.Path)
 	return &exec.Cmd{
 		Path:        ownProgram,
 		Args:        append(args, c.argv()...),
 		Env:         supervisorEnv(c.Env),
 		Dir:         c.Dir, // which the command inherits
+		Stdin:       c.stdin(),
 		Stdout:      ends.stdoutW,
 		Stderr:      ends.stderrW,
 		ExtraFiles:  files,
 		SysProcAttr: attr,
 	}, nil
+}
+
+// guarded reports whether the supervisor needs a guard: a control group or a namespace of
+// processes ends with all that is in it.
+func (c *Cmd) guarded() bool {
+	return c.Guard && c.Group == nil && (c.Plan == nil || !c.Plan.Namespaces)
+}
+
+// stdin is the standard input of the supervisor, which the command inherits.
+func (c *Cmd) stdin() io.Reader {
+	if c.Stdin == nil {
+		return nil
+	}
+	return c.Stdin
 }
 
 // supervisorEnv is the environment of a supervisor whose command gets env.
@@ -163,6 +188,8 @@ type pipes struct {
 	statusR, statusW     *os.File
 	stdoutR, stdoutW     *os.File
 	stderrR, stderrW     *os.File
+
+	limited atomic.Bool // limitReads was called
 }
 
 func openPipes() (*pipes, error) {
@@ -189,6 +216,7 @@ func (p *pipes) closeOurs()   { closeAll(p.lifelineW, p.statusR, p.stdoutR, p.st
 
 // limitReads makes reads end at t even if a writer is left.
 func (p *pipes) limitReads(t time.Time) {
+	p.limited.Store(true)
 	for _, f := range []*os.File{p.statusR, p.stdoutR, p.stderrR} {
 		_ = f.SetReadDeadline(t) // pipes have deadlines
 	}
@@ -205,15 +233,20 @@ func closeAll(files ...*os.File) {
 // buffers holds the read buffers of runs.
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// drain reads r to its end, or to an error, into w, which never fails.
-func drain(w io.Writer, r io.Reader) {
+// drain reads r to its end, or to an error, into w, which never fails. The time in which w
+// blocks does not count against the limit of reads: what is in the pipe is still read.
+func (p *pipes) drain(w io.Writer, r io.Reader) {
 	buf := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buf)
 	for {
 		n, err := r.Read(buf[:])
+		began := time.Now()
 		_, _ = w.Write(buf[:n])
 		if err != nil {
 			return
+		}
+		if p.limited.Load() && time.Since(began) > drainLimit/2 {
+			_ = r.(*os.File).SetReadDeadline(time.Now().Add(drainLimit))
 		}
 	}
 }

@@ -23,6 +23,9 @@ import (
 const (
 	// superviseArg is the hidden first argument of a supervisor.
 	superviseArg = "--zino-exc-supervise"
+	// guardArg is the hidden first argument of a supervisor's guard, before those of the
+	// supervisor.
+	guardArg = "--zino-exc-guard"
 	// restrictArg is the hidden first argument of the process that becomes a
 	// confined command.
 	restrictArg = "--zino-exc-restrict"
@@ -65,6 +68,8 @@ func Supervise() {
 	}
 	args := os.Args[2:]
 	switch {
+	case os.Args[1] == guardArg && len(args) > superviseArgs+1:
+		guard(args)
 	case os.Args[1] == superviseArg && len(args) > superviseArgs:
 		supervise(args)
 	case os.Args[1] == restrictArg && len(args) > restrictArgs:
@@ -126,16 +131,11 @@ func supervise(args []string) {
 		report(statusFD, endLine(NotStarted, errno(err)))
 		return
 	}
-	for fd := 1; fd <= 2; fd++ { // exc sees the outputs' end when the command's last process is gone
-		_ = unix.Dup3(0, fd, 0)
-	}
+	closeStandard()
 	// A host that ends a unit signals all of its processes: this one stays to
 	// report. The command has been forked and inherits nothing of it.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	if comm, err := unix.Open("/proc/self/comm", unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil { // for ps
-		_, _ = unix.Write(comm, []byte(superviseName))
-		_ = unix.Close(comm)
-	}
+	setName()
 	go func() {
 		select {
 		case <-ended:
@@ -158,6 +158,57 @@ func supervise(args []string) {
 		left = func() { report(statusFD, remainingLine) }
 	}
 	report(statusFD, endOf(reap(pid, left)))
+}
+
+// guard starts a supervisor, and kills what is left if that is killed itself: this process
+// is then the reaper of the command's descendants. If this process is killed, exc ends the
+// lifeline of the supervisor.
+func guard(args []string) {
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	pid, err := syscall.ForkExec(ownProgram, append([]string{superviseName}, args...), &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2, lifelineFD, statusFD}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		report(statusFD, endLine(NotStarted, errno(err)))
+		return
+	}
+	closeStandard()
+	_ = unix.CloseRange(lifelineFD, math.MaxInt32, 0) // exc sees the end of the report
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	setName()
+	status := reap(pid, func() {
+		go func() {
+			for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+				signalDescendants(syscall.SIGKILL)
+				time.Sleep(pause)
+			}
+		}()
+	})
+	if !status.Exited() {
+		syscall.Exit(1)
+	}
+}
+
+// closeStandard puts /dev/null in the place of the standard files: exc sees the end of the
+// outputs when the command's last process is gone.
+func closeStandard() {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		null = 0 // out of files
+	}
+	for fd := range 3 {
+		if fd != null {
+			_ = unix.Dup3(null, fd, 0)
+		}
+	}
+}
+
+// setName sets the name of this process in lists.
+func setName() {
+	if comm, err := unix.Open("/proc/self/comm", unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
+		_, _ = unix.Write(comm, []byte(superviseName))
+		_ = unix.Close(comm)
+	}
 }
 
 // remainingLine reports that the command has ended and others have not.
