@@ -43,6 +43,7 @@ var entrances = map[string]entrance{
 	"github.com/yuin/goldmark":             {product: []string{"zino/services/chat/markdown"}}, // Markdown to a tree
 	"github.com/alecthomas/chroma":         {product: []string{"zino/services/chat/markdown"}}, // tokens of code
 	"golang.org/x/mod":                     {product: []string{"zino/pkg/audit/chain"}},        // signed notes
+	"golang.org/x/image":                   {product: []string{"zino/pkg/attach"}},             // decoders, scaling
 	"golang.org/x/time":                    {product: []string{"zino/services/rtr/..."}},
 	"golang.org/x/sys": {
 		product: []string{"zino/pkg/durable", "zino/pkg/gate", "zino/pkg/rpc", "zino/services/exc/...", "zino/services/repl/tail", "zino/services/chat/input", "zino/services/chat", "zino/services/cli/term"},
@@ -67,7 +68,7 @@ var neighbours = map[string][]string{
 var (
 	all    = []string{"github.com/coreos/go-systemd/v22", "github.com/google/renameio/v2", "github.com/pelletier/go-toml/v2", "golang.org/x/sys"}
 	linked = map[string][]string{
-		"zino/services/agr/zino-agr":     {"github.com/fsnotify/fsnotify", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
+		"zino/services/agr/zino-agr":     {"golang.org/x/image", "github.com/fsnotify/fsnotify", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/audit/zino-audit": {"golang.org/x/mod"},
 		"zino/services/chat/zino-chat": {
 			"github.com/alecthomas/chroma/v2", "github.com/dlclark/regexp2/v2", "encoding/xml",

@@ -108,6 +108,8 @@ type Run struct {
 	// Calls are calls of an earlier attempt without results: agr settles them
 	// before it asks the model. They are the last calls of messages.
 	Calls []OpenCall `json:"calls,omitzero"`
+	// Files are the attachments of messages that are not stored with the session.
+	Files []FileData `json:"files,omitzero"`
 	// Says are messages of the user that follow messages and the results of calls.
 	Says []Say `json:"says,omitzero"`
 }

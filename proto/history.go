@@ -86,4 +86,5 @@ var Changelog = [...]string{
 	"81 2026-11-23  servers, search, call, read, prompts, prompt, test, login_begin, login_end, logout, secret_set and reload of mcp; error codes needs_login and too_large of tool results",
 	"82 2026-11-23  trust and set_trust of the daemon",
 	"83 2026-11-23  pipe and pipe_write of exc",
+	"84 2026-11-23  hold of rtr; files of run",
 }

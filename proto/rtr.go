@@ -12,6 +12,11 @@ var (
 	// and the tools it asks for. The error budget names the limit that is reached
 	// and when it is reset.
 	RtrInfer = textMethod[Infer]("rtr", "infer", "response")
+	// RtrHold gives the router the bytes of an attachment. It keeps 64 MiB of them, those
+	// that were used last. An infer with an attachment that it does not have is the error
+	// not_found, kind "attachment", with the ids in details, and nothing is sent to a
+	// provider: give it these, and ask again.
+	RtrHold = method[Hold, Empty]("rtr", "hold", "ok")
 	// RtrEmbed asks a model for the vectors of texts. There is no fallback to another
 	// model, since vectors of two models do not compare. An answer that cannot be used
 	// is the error internal, kind parse.
@@ -61,7 +66,9 @@ type RouterCapabilities struct {
 
 // Infer is a conversation to continue.
 type Infer struct {
-	// Messages are the conversation in OpenAI's form, each {"role","content",…}.
+	// Messages are the conversation in OpenAI's form, each {"role","content",…}. In a
+	// content that is a list an element {"type":"attachment","id",…} is an Attachment:
+	// see hold.
 	Messages Raw `json:"messages"`
 	// Temperature is the sampling temperature, 0 to 2.
 	Temperature float64 `json:"temperature"`
@@ -147,6 +154,17 @@ func (u *Usage) Add(more Usage) {
 		}
 		u.CostUSD = &cost
 	}
+}
+
+// Hold is an attachment with its bytes.
+type Hold struct {
+	// ID is the id of the attachment.
+	ID string `json:"id"`
+	// MediaType is its kind. The content decides.
+	MediaType string `json:"media_type,omitzero"`
+	// Data is the content, in base64; absent: it is lost, and the next infer replaces it by
+	// a text that says so.
+	Data []byte `json:"data,omitzero"`
 }
 
 // Embed are texts to embed.

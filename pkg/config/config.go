@@ -380,6 +380,7 @@ type Model struct {
 	Tools          string    `toml:"tools"`            // "native" or "text"; empty: as known
 	Wire           string    `toml:"wire"`             // of Wires, at openai; empty: as known
 	Refuses        *[]string `toml:"refuses"`          // of Refusable; absent: as known, empty: nothing
+	Images         *bool     `toml:"images"`           // whether images are accepted; absent: as known, else true
 	MaxTokensField string    `toml:"max_tokens_field"` // name of the parameter that limits an answer
 	Context        int       `toml:"context"`          // tokens; also the context requested from Ollama
 	Input          *float64  `toml:"input"`            // US dollars per million tokens; absent: as known

@@ -35,7 +35,8 @@ type call struct {
 	tool      tool // set by perform
 	delegated bool // the caller carries it out, as a sub-agent: set by perform
 	result    proto.Raw
-	usage     *proto.Usage // of the sub-agent
+	files     []proto.Attachment // of the result
+	usage     *proto.Usage       // of the sub-agent
 
 	step     int    // the inference of the turn that asked for it
 	recovers bool   // it is one of an earlier attempt and may have run

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"zino/pkg/attach/kind"
 	"zino/pkg/audit"
 	"zino/pkg/catalog"
 	"zino/pkg/config"
@@ -135,6 +136,7 @@ type turn struct {
 	usage      *proto.Usage // of a session: the sum over its inferences, nil while unknown
 	loops      loops        // of a session: the last calls
 	mask       turnMask
+	files      attachments
 	send       sync.Mutex // serializes the events of concurrent calls
 
 	renewed atomic.Pointer[string] // the token of the last proceed that had one
@@ -188,6 +190,9 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 		t.kit = s.kitOf()
 		t.kit.agents, t.kit.readOnly = req.Agents && req.Turn != "", req.ReadOnly
 		t.tools = offer(s.cat.Snapshot(), t.kit)
+	}
+	for _, f := range req.Files {
+		t.files.put(kind.ID(f.Data), f.Data)
 	}
 	if req.Turn == "" && len(req.Calls) == 0 {
 		return t.loop(limit)
@@ -285,6 +290,14 @@ func (t *turn) ask(req proto.Infer, sink rpc.Sink) (proto.Text, error) {
 		return proto.Text{}, err
 	}
 	answer, err := rpc.CallText(t.ctx, t.rtr, proto.RtrInfer, req, sink)
+	// rtr forgets attachments when it restarts, or when others were used since.
+	const tries = 3
+	for n := 0; n < tries && unheld(err) != nil; n++ {
+		if err := t.hold(t.ctx, unheld(err)); err != nil {
+			return answer, err
+		}
+		answer, err = rpc.CallText(t.ctx, t.rtr, proto.RtrInfer, req, sink)
+	}
 	if answer.Usage != nil && t.session {
 		t.spend(*answer.Usage)
 	}
@@ -448,7 +461,7 @@ func (in *inference) appendTo(messages proto.Raw) (proto.Raw, error) {
 // appendResults appends the results of calls to a list under construction.
 func appendResults(list []byte, calls []call) []byte {
 	for _, c := range calls {
-		list = append(message.Begin(list, proto.RoleTool, []byte(c.result)), `,"tool_call_id":`...)
+		list = append(message.BeginWith(list, proto.RoleTool, []byte(c.result), c.files), `,"tool_call_id":`...)
 		list = append(wire.AppendString(list, c.id), `,"ok":`...) // rtr strips it
 		list = append(strconv.AppendBool(list, succeeded(proto.Raw(c.result))), '}')
 	}
@@ -563,6 +576,6 @@ func (t *turn) reportEnd(c *call, r result, started time.Time) error {
 	return t.report(t.out.Event, proto.TypeToolFinished, proto.ToolFinished{
 		ID: c.id, Name: c.name, OK: succeeded(envelope), Result: envelope,
 		DurationMS: time.Since(started).Milliseconds(), Diff: r.diff, Confinement: r.confined,
-		Recovered: r.recovered, Synthetic: r.lost, Usage: c.usage,
+		Attachments: r.kept, Recovered: r.recovered, Synthetic: r.lost, Usage: c.usage,
 	})
 }

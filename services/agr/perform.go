@@ -133,7 +133,11 @@ func (t *turn) conclude(c *call, r result, started time.Time) error {
 	if n == t.loopWarn && n > 0 {
 		r.data = withNote(r.data, fmt.Sprintf("This exact call has now returned the same result %d times.", n))
 	}
-	c.result = r.data
+	var problems []string
+	if r.kept, problems = t.keepFiles(r.files); problems != nil {
+		r.data = withNote(r.data, strings.Join(problems, "; "))
+	}
+	c.result, c.files = r.data, r.kept
 	if err := t.reportEnd(c, r, started); err != nil {
 		return err
 	}

@@ -22,6 +22,8 @@ type result struct {
 	ran  *proto.Result // of code
 	text string        // of any other tool
 
+	files     []proto.FileData   // images for the model, which conclude stores
+	kept      []proto.Attachment // the stored ones
 	diff      string             // what was changed in a file
 	confined  *proto.Confinement // how the call was run
 	recovered bool               // the result is that of an earlier attempt

@@ -61,7 +61,7 @@ func (r *record) add(typ string, payload []byte, step int) error {
 		}
 		r.stopped = r.stopped || commandResult(f.Result).wasInterrupted()
 		r.event(proto.TypeToolResult, proto.LogToolResult{
-			ToolUseID: f.ID, Output: orObject(f.Result), OK: f.OK, DurationMS: f.DurationMS,
+			ToolUseID: f.ID, Output: orObject(f.Result), Attachments: f.Attachments, OK: f.OK, DurationMS: f.DurationMS,
 			Recovered: f.Recovered, Synthetic: f.Synthetic, Name: f.Name, Diff: f.Diff, Confinement: f.Confinement, Usage: f.Usage, Turn: r.turnID, Step: step, TS: timestamp(),
 		})
 	case proto.TypeUsage, proto.TypeTodo: // the packet is the event: unknown keys are kept

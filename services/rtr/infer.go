@@ -27,11 +27,13 @@ type request struct {
 	ctx    context.Context
 	in     proto.Infer
 	out    *rpc.Out
-	req    wire.Request // without what depends on the target
-	answer *wire.Answer // of the present attempt
-	asked  *target      // the last one, nil before the first
-	passed bool         // a part of an answer went to the caller: no attempt may follow
-	limit  *proto.Error // of a model that asks for a long pause, for a caller that parks
+	req    wire.Request    // without what depends on the target
+	answer *wire.Answer    // of the present attempt
+	asked  *target         // the last one, nil before the first
+	passed bool            // a part of an answer went to the caller: no attempt may follow
+	files  []wire.Message  // the messages with the attachments for the target; nil: there are none
+	lost   map[string]bool // attachments that the caller cannot give
+	limit  *proto.Error    // of a model that asks for a long pause, for a caller that parks
 }
 
 func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (proto.Text, error) {
@@ -125,6 +127,9 @@ func (r *request) ask(sel selector) (proto.Text, error) {
 	}
 	t = r.s.learn(r.ctx, t)
 	r.asked = t
+	if err := r.attach(t); err != nil {
+		return proto.Text{}, err
+	}
 	backoff := retry.NewBackoff(nil)
 	for attempt := 1; ; attempt++ {
 		text, err := r.attempt(t)
@@ -334,6 +339,9 @@ func (r *request) requestFor(t *target) wire.Request {
 	req.Model, req.Traits, req.Context = t.caps.Model, t.traits, t.context
 	req.MaxTokens = cmp.Or(r.in.MaxTokens, r.s.set.maxTokens)
 	r.askEffort(t, &req)
+	if r.files != nil {
+		req.Messages = wire.PlaceFiles(r.files, t.wire(), len(req.Tools) > 0 && !t.traits.TextTools)
+	}
 	described := req.Tools
 	if t.traits.TextTools {
 		req.Tools = nil
@@ -348,7 +356,7 @@ func (r *request) requestFor(t *target) wire.Request {
 func (r *request) reserve(t *target, req *wire.Request) (*ledger.Reservation, error) {
 	ask := ledger.Ask{
 		Session: r.in.SessionID, Provider: t.caps.Provider, Model: t.caps.Model,
-		Input: int64(len(req.Raw)+len(r.in.Tools)) / bytesPerToken, Output: int64(req.MaxTokens),
+		Input: int64(len(req.Raw)+len(r.in.Tools))/bytesPerToken + wire.FileTokens(r.files), Output: int64(req.MaxTokens),
 		Price: t.price, ReportsCost: t.caps.Provider == "openrouter",
 	}
 	if req.MaxTokens == 0 {

@@ -75,6 +75,9 @@ func answerOffline(_ context.Context, _ *wire.Endpoint, req *wire.Request, sink 
 	if offers(req.Tools, "bash") {
 		r = sessionReply(req)
 	}
+	if files := filesSince(req.Messages); files != "" && len(r.calls) == 0 {
+		r.text += "\nAttached: " + files
+	}
 	events := []wire.Event{{Kind: wire.Text, Delta: []byte(r.text)}}
 	reason := "stop"
 	for i, c := range r.calls {
@@ -87,6 +90,20 @@ func answerOffline(_ context.Context, _ *wire.Endpoint, req *wire.Request, sink 
 		}
 	}
 	return nil
+}
+
+// filesSince names the attachments of the last message of the user and since.
+func filesSince(list []wire.Message) string {
+	var names []string
+	for _, m := range list {
+		if m.Role == "user" {
+			names = nil
+		}
+		for _, f := range m.Files {
+			names = append(names, fmt.Sprintf("%s (%s, %d bytes)", defuse(cmp.Or(f.Name, "a file")), f.MediaType, f.Bytes))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func offers(tools []wire.Tool, name string) bool {

@@ -601,6 +601,7 @@ func (s *Service) adjust(t *target) {
 		}
 		m.Tools, m.MaxTokensField, m.Wire = cmp.Or(m.Tools, entry.Tools), cmp.Or(m.MaxTokensField, entry.MaxTokensField), cmp.Or(m.Wire, entry.Wire)
 		m.Refuses, t.context = cmp.Or(m.Refuses, entry.Refuses), cmp.Or(t.context, entry.Context)
+		m.Images = cmp.Or(m.Images, entry.Images)
 		m.Input, m.Output = cmp.Or(m.Input, entry.Input), cmp.Or(m.Output, entry.Output)
 		m.CacheRead, m.CacheWrite = cmp.Or(m.CacheRead, entry.CacheRead), cmp.Or(m.CacheWrite, entry.CacheWrite)
 	}
@@ -618,6 +619,9 @@ func (s *Service) adjust(t *target) {
 	}
 	if t.wire() == "responses" {
 		t.infer = wire.Responses
+	}
+	if m.Images != nil {
+		t.traits.NoImages = !*m.Images
 	}
 	if m.Refuses != nil {
 		refuses := func(parameter string) bool { return slices.Contains(*m.Refuses, parameter) }
@@ -683,14 +687,15 @@ func (s *Service) learn(ctx context.Context, t *target) *target {
 		return t
 	}
 	learned := *t
-	length, tools, err := wire.OllamaModel(ctx, t.ep, t.caps.Model)
+	able, err := wire.OllamaModel(ctx, t.ep, t.caps.Model)
 	if err != nil {
 		s.log.Debug("cannot ask for the model's abilities", "model", t.caps.Model, "error", err)
 	}
-	learned.unlearned, learned.context, learned.traits.TextTools = err != nil, 0, err != nil || !tools
+	learned.unlearned, learned.context, learned.traits.TextTools = err != nil, 0, err != nil || !able.Tools
+	learned.traits.NoImages = err == nil && !able.Images
 	s.adjust(&learned)
 	if learned.context == 0 {
-		learned.context, learned.window = length, length
+		learned.context, learned.window = able.Context, able.Context
 	}
 	s.replace(ctx, t, &learned)
 	return &learned

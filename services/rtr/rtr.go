@@ -53,6 +53,7 @@ type Service struct {
 	lists    map[listKey]list
 
 	hints hints
+	held  attachments
 	audit *audit.Log // nil: nothing is recorded
 
 	warnLock sync.Mutex
@@ -107,6 +108,7 @@ func (s *Service) UseAudit(l *audit.Log) { s.audit = l }
 func (s *Service) Register(server *rpc.Server) {
 	rpc.Handle(server, proto.RtrCapabilities, s.capabilities)
 	rpc.HandleText(server, proto.RtrInfer, s.infer)
+	rpc.Handle(server, proto.RtrHold, s.hold)
 	rpc.Handle(server, proto.RtrEmbed, s.embed)
 	rpc.Handle(server, proto.RtrUsage, s.usage)
 	rpc.Handle(server, proto.RtrModels, s.models)

@@ -179,6 +179,7 @@ func anthropicMessages(list []Message, model string) (raw json.RawMessage, signe
 			c.result(m)
 		default:
 			c.text("user", m.Said())
+			c.files(m.Files)
 		}
 	}
 	if c.role != "user" {
@@ -225,6 +226,14 @@ func (c *anthropicChat) text(role, text string) {
 	}
 	c.begin(role)
 	c.b = append(wire.AppendString(append(c.b, `{"type":"text","text":`...), text), '}')
+}
+
+// files adds the blocks of a user's files.
+func (c *anthropicChat) files(list []File) {
+	for _, f := range list {
+		c.begin("user")
+		c.b = anthropicFile(c.b, f)
+	}
 }
 
 // assistant adds a message: the provider's own blocks, whose reasoning is signed, if
@@ -287,7 +296,16 @@ func (c *anthropicChat) result(m Message) {
 	}
 	c.begin("user")
 	c.b = wire.AppendString(append(c.b, `{"type":"tool_result","tool_use_id":`...), id)
-	c.b = wire.AppendString(append(c.b, `,"content":`...), content)
+	c.b = append(c.b, `,"content":`...)
+	if len(m.Files) == 0 {
+		c.b = wire.AppendString(c.b, content)
+	} else {
+		c.b = contentText(append(c.b, '['), `{"type":"text","text":`, content)
+		for _, f := range m.Files {
+			c.b = anthropicFile(append(c.b, ','), f)
+		}
+		c.b = append(c.b, ']')
+	}
 	if m.Failed {
 		c.b = append(c.b, `,"is_error":true`...)
 	}

@@ -122,6 +122,11 @@ func geminiContents(list []Message, model string) json.RawMessage {
 			w.result(m)
 		default:
 			w.text("user", m.Said())
+			for _, f := range m.Files {
+				w.part("user")
+				w.b = wire.AppendString(append(w.b, `{"inlineData":{"mimeType":`...), f.MediaType)
+				w.b = append(appendBase64(append(w.b, `,"data":`...), f), "}}"...)
+			}
 		}
 	}
 	if w.role != "user" {

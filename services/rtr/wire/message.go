@@ -28,6 +28,8 @@ type Message struct {
 	// Failed is true for the result of a tool that failed: the message, or else the
 	// envelope in its content, has "ok": false.
 	Failed bool
+	// Files are the attachments of a message of the user or a tool.
+	Files []File
 	// State is the provider's data to be sent back: see newState.
 	State json.RawMessage
 	// Raw is the whole message as received, and content a part of it.
@@ -54,7 +56,7 @@ func (m Message) silent() bool {
 // sound reports whether a message can be sent unchanged: it has none of our own
 // members, and its arguments are objects, which servers with chat templates demand.
 func (m Message) sound() bool {
-	return len(m.Raw) > 0 && len(m.State) == 0 && !m.marked && !slices.ContainsFunc(m.Calls, func(c Call) bool { return !c.whole() })
+	return len(m.Raw) > 0 && len(m.Files) == 0 && len(m.State) == 0 && !m.marked && !slices.ContainsFunc(m.Calls, func(c Call) bool { return !c.whole() })
 }
 
 // Call is one call of a tool. Args is the JSON text that the model wrote; it may
@@ -112,6 +114,10 @@ func ReadMessages(raw proto.Raw) ([]Message, error) {
 			case "ok":
 				m.marked, m.Failed = true, string(value) == "false"
 			}
+		}
+		var fileErr error
+		if m.Files, fileErr = readFiles(m.content); fileErr != nil {
+			return nil, fileErr
 		}
 		missing := len(role) == 0 || string(role) == "null"
 		if missing && (element[0] == '{' || string(element) == "null") {

@@ -202,7 +202,8 @@ func TestOllamaModel(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ep, s := endpointFor(t, strings.NewReader(tt.shown))
-			context, tools, err := OllamaModel(context.Background(), ep, `a"b`)
+			able, err := OllamaModel(context.Background(), ep, `a"b`)
+			context, tools := able.Context, able.Tools
 			if err != nil || context != tt.context || tools != tt.tools {
 				t.Errorf("got %d, %v, %v; want %d, %v", context, tools, err, tt.context, tt.tools)
 			}
@@ -215,15 +216,15 @@ func TestOllamaModel(t *testing.T) {
 
 func TestOllamaModelFails(t *testing.T) {
 	ep, _ := endpointFor(t, strings.NewReader("<html>"))
-	if _, _, err := OllamaModel(context.Background(), ep, "m"); err == nil || !strings.Contains(err.Error(), "says nothing that can be read of the model m") {
+	if _, err := OllamaModel(context.Background(), ep, "m"); err == nil || !strings.Contains(err.Error(), "says nothing that can be read of the model m") {
 		t.Errorf("got %v", err)
 	}
 	ep.Base = "http://h\x00"
-	if _, _, err := OllamaModel(context.Background(), ep, "m"); err == nil || !strings.Contains(err.Error(), "check the_base_url") {
+	if _, err := OllamaModel(context.Background(), ep, "m"); err == nil || !strings.Contains(err.Error(), "check the_base_url") {
 		t.Errorf("got %v", err)
 	}
 	ep.Base, ep.Client = "http://h", &http.Client{Transport: missing{}}
-	_, _, err := OllamaModel(context.Background(), ep, "m")
+	_, err := OllamaModel(context.Background(), ep, "m")
 	if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeNotFound || err.Error() != "HTTP 404: model 'm' not found" {
 		t.Errorf("got %v", err)
 	}
@@ -287,12 +288,12 @@ func TestOllamaServer(t *testing.T) {
 	if err != nil || model != "qwen3:8b" {
 		t.Fatalf("got %q, %v", model, err)
 	}
-	if length, tools, err := OllamaModel(context.Background(), ep, model); err != nil || length != 32768 || !tools {
-		t.Errorf("got %d, %v, %v", length, tools, err)
+	if able, err := OllamaModel(context.Background(), ep, model); err != nil || able.Context != 32768 || !able.Tools {
+		t.Errorf("got %+v, %v", able, err)
 	}
 	server.SetCapabilities("completion")
-	if _, tools, err := OllamaModel(context.Background(), ep, model); err != nil || tools {
-		t.Errorf("got %v, %v", tools, err)
+	if able, err := OllamaModel(context.Background(), ep, model); err != nil || able.Tools {
+		t.Errorf("got %+v, %v", able, err)
 	}
 }
 
@@ -304,7 +305,8 @@ func FuzzOllamaModel(f *testing.F) {
 	f.Add(`{"parameters":"num_ctx 1e400\nnum_ctx NaN\nnum_ctx 0x10","model_info":null}`)
 	f.Fuzz(func(t *testing.T, shown string) {
 		ep, _ := endpointFor(t, strings.NewReader(shown))
-		length, _, err := OllamaModel(context.Background(), ep, "m")
+		able, err := OllamaModel(context.Background(), ep, "m")
+		length := able.Context
 		if length < 0 || length > 1<<31 || err != nil && length != 0 {
 			t.Fatalf("%s: %d, %v", shown, length, err)
 		}

@@ -48,14 +48,20 @@ func ollamaBase(base string) string {
 // tens of gigabytes of memory, and then the model runs on the CPU.
 const maxContext = 32768
 
-// OllamaModel asks an Ollama server about a model: the tokens of its context, for
-// Request.Context, and whether it takes tools. context is 0 if the server decides:
-// for a model that runs elsewhere, and one without a length.
-func OllamaModel(ctx context.Context, ep *Endpoint, model string) (context int, tools bool, err error) {
+// Abilities are those of a model of an Ollama server.
+type Abilities struct {
+	Context       int // in tokens, for Request.Context; 0: the server decides
+	Tools, Images bool
+}
+
+// OllamaModel asks an Ollama server about a model. The server decides about the context of
+// one that runs elsewhere, and of one without a length. Images are assumed with a server
+// that is too old to say.
+func OllamaModel(ctx context.Context, ep *Endpoint, model string) (a Abilities, err error) {
 	asked := append(wire.AppendString([]byte(`{"model":`), model), '}')
 	body, err := ep.at(ollamaBase(ep.Base)).get(ctx, http.MethodPost, "/api/show", asked, ep.bearer)
 	if err != nil {
-		return 0, false, err
+		return a, err
 	}
 	var shown struct {
 		Template     string                     `json:"template"`
@@ -65,19 +71,21 @@ func OllamaModel(ctx context.Context, ep *Endpoint, model string) (context int, 
 		Capabilities []string                   `json:"capabilities"`
 	}
 	if err := json.Unmarshal(body, &shown); err != nil {
-		return 0, false, errors.New(ep.Name + " says nothing that can be read of the model " + oneLine(model, 200))
+		return a, errors.New(ep.Name + " says nothing that can be read of the model " + oneLine(model, 200))
 	}
-	if tools = slices.Contains(shown.Capabilities, "tools"); shown.Capabilities == nil { // an old server
-		tools = strings.Contains(shown.Template, ".Tools")
+	a.Tools, a.Images = slices.Contains(shown.Capabilities, "tools"), slices.Contains(shown.Capabilities, "vision")
+	if shown.Capabilities == nil { // an old server
+		a.Tools, a.Images = strings.Contains(shown.Template, ".Tools"), true
 	}
 	if shown.RemoteHost != "" {
-		return 0, tools, nil
+		return a, nil
 	}
 	// num_ctx of the Modelfile was chosen by its author.
 	for line := range strings.Lines(shown.Parameters) {
 		if words := strings.Fields(line); len(words) == 2 && words[0] == "num_ctx" {
 			if n := wholeTokens(words[1]); n > 0 {
-				return n, tools, nil
+				a.Context = n
+				return a, nil
 			}
 		}
 	}
@@ -91,7 +99,8 @@ func OllamaModel(ctx context.Context, ep *Endpoint, model string) (context int, 
 			}
 		}
 	}
-	return min(length, maxContext), tools, nil
+	a.Context = min(length, maxContext)
+	return a, nil
 }
 
 // wholeTokens parses a number of tokens, which may be written as a float; it is 0
@@ -194,6 +203,12 @@ func ollamaMessages(req *Request) json.RawMessage {
 			}
 		default:
 			message("user", m.Said())
+			for i, f := range m.Files {
+				b = appendBase64(append(b, []string{`,"images":[`, ","}[min(i, 1)]...), f)
+			}
+			if len(m.Files) > 0 {
+				b = append(b, ']')
+			}
 		}
 	}
 	if !begun || req.Traits.NoAssistantLast && endsWithAssistant(list) {

@@ -155,7 +155,13 @@ func completionMessages(req *Request, name string) json.RawMessage {
 			if m.CallID != "" {
 				b = wire.AppendString(append(b, `,"tool_call_id":`...), m.CallID)
 			}
-			b = append(wire.AppendString(append(b, `,"content":`...), m.Said()), '}')
+			b = append(b, `,"content":`...)
+			if len(m.Files) > 0 {
+				b = append(b, completionContent(m.Said(), m.Files)...)
+			} else {
+				b = wire.AppendString(b, m.Said())
+			}
+			b = append(b, '}')
 		}
 	}
 	return append(b, ']')

@@ -101,7 +101,7 @@ func responsesInput(list []Message, model string) json.RawMessage {
 			w.open = w.open[1:]
 			w.b = append(wire.AppendString(append(w.b, `,"output":`...), m.Said()), '}')
 		default:
-			w.text("user", m.Said())
+			w.user(m)
 		}
 	}
 	if len(w.b) == 1 {
@@ -125,6 +125,16 @@ func (w *itemWriter) text(role, text string) {
 	}
 	w.item(`{"role":`, role)
 	w.b = append(wire.AppendString(append(w.b, `,"content":`...), text), '}')
+}
+
+// user writes a user's message.
+func (w *itemWriter) user(m Message) {
+	if len(m.Files) == 0 {
+		w.text("user", m.Said())
+		return
+	}
+	w.item(`{"role":`, "user")
+	w.b = append(append(append(w.b, `,"content":`...), responsesContent(m.Said(), m.Files)...), '}')
 }
 
 // answer writes an assistant's message: the items in the message's state if this

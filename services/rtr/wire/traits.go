@@ -24,6 +24,8 @@ type Traits struct {
 	NoAssistantLast bool
 	// TextTools: tools are not known to work in the provider's own form.
 	TextTools bool
+	// NoImages: images and other files are refused.
+	NoImages bool
 	// Responses: OpenAI takes tools and reasoning together on the wire of
 	// Responses only.
 	Responses bool

@@ -8,6 +8,7 @@
 //	gemini.go      Gemini's streamGenerateContent
 //	ollama.go      Ollama's own /api/chat
 //	embed.go       embeddings of OpenAI's wire and of Ollama's
+//	files.go       images and PDF files on all of them
 //
 // What the formats share: message.go reads a conversation and makes it one that
 // every provider takes, exchange.go makes the request and reads the answer's
@@ -94,8 +95,11 @@ type Request struct {
 	Traits Traits
 }
 
-// Size estimates the size of the prompt in bytes: the text, the calls and the
-// tools.
+// bytesPerToken is the approximate number of bytes of JSON in a token.
+const bytesPerToken = 4
+
+// Size estimates the size of the prompt in bytes: the text, the calls, the tools, and
+// attachments by their tokens.
 func (r *Request) Size() int {
 	n := 0
 	for _, m := range r.Messages {
@@ -107,6 +111,7 @@ func (r *Request) Size() int {
 			n += len(c.Name) + len(c.Args)
 		}
 	}
+	n += int(FileTokens(r.Messages)) * bytesPerToken
 	for _, t := range r.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Parameters)
 	}
