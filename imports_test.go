@@ -93,7 +93,7 @@ var (
 		"zino/services/mem/zino-mem":   {"github.com/blevesearch/snowballstem", "encoding/gob", "golang.org/x/text"},
 		"zino/services/repl/zino-repl": {"github.com/coder/websocket", "github.com/fsnotify/fsnotify", "net/http", "text/template", "html/template", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/rtr/zino-rtr":   {"github.com/sashabaranov/go-openai", "golang.org/x/time", "net/http"},
-		"zino/services/sys/zino-sys":   {"github.com/fsnotify/fsnotify"},
+		"zino/services/sys/zino-sys":   {"github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v3"},
 	}
 	// heavy lists standard packages that add to the size or start time of a binary.
 	heavy = []string{"net/http", "text/template", "html/template", "encoding/gob", "encoding/xml", "database/sql", "go/ast", "testing"}

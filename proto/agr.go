@@ -21,6 +21,8 @@ var AgrTools = method[ToolsRequest, Tools]("agr", "tools", "tools")
 type ToolsRequest struct {
 	// Agents is as of run.
 	Agents bool `json:"agents,omitzero"`
+	// Skill is as of run.
+	Skill bool `json:"skill,omitzero"`
 }
 
 // Tools are functions that a model may call.
@@ -94,14 +96,18 @@ type Run struct {
 	// Agents is true if the caller starts sub-agents: it carries out the calls of the
 	// checkpoint delegate. It needs a turn.
 	Agents bool `json:"agents,omitzero"`
-	// ReadOnly restricts the tools to read, recall, recall_sessions, and job with the
-	// action output: for a sub-agent that no sandbox confines.
+	// ReadOnly restricts the tools to read, skill, recall, recall_sessions, and job with
+	// the action output: for a sub-agent that no sandbox confines.
 	ReadOnly bool `json:"read_only,omitzero"`
 	// UsageSession is the session that the usage is counted for; absent: session_id.
 	UsageSession string `json:"usage_session,omitzero"`
 	// Owner restricts the tool recall_sessions to the sessions that this user started;
 	// absent: it is not restricted.
 	Owner *int `json:"owner,omitzero"`
+	// Skill is true if the tool skill is offered: the prompt names a skill.
+	Skill bool `json:"skill,omitzero"`
+	// ProjectSkills are the trusted skills of the project, for the tool skill.
+	ProjectSkills []ProjectSkill `json:"project_skills,omitzero"`
 	// Mask is what secrets in results of calls are masked with; absent: shapes and
 	// configured values only.
 	Mask *Masking `json:"mask,omitzero"`

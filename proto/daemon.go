@@ -153,6 +153,8 @@ type ContextReport struct {
 	Template string `json:"template,omitzero"`
 	// TemplateMissing is true if the file does not exist.
 	TemplateMissing bool `json:"template_missing,omitzero"`
+	// Skills are the skills that were found: see get of sys.
+	Skills []Skill `json:"skills,omitzero"`
 	// Warnings are remarks, such as on a file that cannot be read.
 	Warnings []string `json:"warnings,omitzero"`
 }

@@ -87,4 +87,5 @@ var Changelog = [...]string{
 	"82 2026-11-23  trust and set_trust of the daemon",
 	"83 2026-11-23  pipe and pipe_write of exc",
 	"84 2026-11-23  hold of rtr; files of run",
+	"85 2026-11-23  skill of sys; project_skills of sys get and of run; skills and offer_skill of the answer of sys get; skill of run and of agr's tools; skills of the context report",
 }

@@ -3,8 +3,9 @@ package proto
 // Methods of sys, which builds the system prompt.
 var (
 	// SysGet returns the system prompt: the configured system_prompt_file, else
-	// system_prompt, else the template; then, for a root, its AGENTS.md files,
-	// which are read for each request. A system_prompt_file that cannot be read is
+	// system_prompt, else the template; then, for a session, the list of skills; then,
+	// for a root, its AGENTS.md files. Skills and AGENTS.md files are read for each
+	// request. A system_prompt_file that cannot be read is
 	// the error invalid, and so is a template that has never been readable.
 	SysGet = method[GetPrompt, SystemPrompt]("sys", "get", "system_prompt", public)
 	// SysReload reads template, tools and skills from disk again. If the new
@@ -33,6 +34,8 @@ type GetPrompt struct {
 	// Network is whether confined code may use the network; absent: as
 	// configured.
 	Network *bool `json:"network,omitzero"`
+	// ProjectSkills are the trusted skills of the project, for a session's prompt.
+	ProjectSkills []ProjectSkill `json:"project_skills,omitzero"`
 }
 
 // ReloadPrompt has no fields.
@@ -55,6 +58,11 @@ type SystemPrompt struct {
 	TemplateMissing bool `json:"template_missing,omitzero"`
 	// Files are the AGENTS.md files at the end of the text, in their order.
 	Files []PromptFile `json:"files,omitzero"`
+	// Skills are the skills that were found for a session's prompt, those that cannot
+	// be used included.
+	Skills []Skill `json:"skills,omitzero"`
+	// OfferSkill is true if the prompt names a skill: the model needs the tool skill.
+	OfferSkill bool `json:"offer_skill,omitzero"`
 	// Warnings are remarks on files that were left out or cut and, outside of
 	// sessions, on a missing template, a line each.
 	Warnings []string `json:"warnings,omitzero"`

@@ -50,6 +50,7 @@ func (c *Config) keyRules() []rule {
 		{"tool_timeout_secs", within(c.ToolTimeoutSecs, 0, 86400), seconds},
 		{"agent.temperature", within(c.Agent.Temperature, 0, 2), "from 0 to 2"},
 		{"agent.top_p", within(c.Agent.TopP, 0, 1), "from 0 to 1"},
+		{"skills.prompt_tokens", c.Skills.PromptTokens >= 100 && c.Skills.PromptTokens <= 100000, "from 100 to 100000"},
 		{"cli.on_hangup", slices.Contains(Hangups, c.CLI.OnHangup), quoted(Hangups)},
 		{"chat.preview_lines", c.Chat.PreviewLines >= 0 && c.Chat.PreviewLines <= 50, "from 0 to 50"},
 		{"chat.reasoning", slices.Contains(ReasoningViews, c.Chat.Reasoning), quoted(ReasoningViews)},

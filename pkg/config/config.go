@@ -44,7 +44,7 @@ type Config struct {
 	Service Service `toml:"service"`
 	Agr     Agr     `toml:"agr"`
 	Tools   Catalog `toml:"tools"`
-	Skills  Catalog `toml:"skills"`
+	Skills  Skills  `toml:"skills"`
 	Sys     Sys     `toml:"sys"`
 	Exc     Exc     `toml:"exc"`
 	Undo    Undo    `toml:"undo"`
@@ -102,7 +102,7 @@ type Service struct {
 	Model string `toml:"model"`
 }
 
-// Catalog is a directory of tool or skill definitions.
+// Catalog is a directory of tool definitions.
 type Catalog struct {
 	Dir string `toml:"dir"`
 }
@@ -295,7 +295,7 @@ func Default() *Config {
 		Rtr:             Rtr{Socket: "/run/zino/rtr.sock", DataDir: "data/rtr", Streaming: true, StallTimeout: 60},
 		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200, ToolOutputBytes: 256 << 10, Todo: true, LoopWarn: 5, LoopStop: 10},
 		Tools:           Catalog{Dir: "tools"},
-		Skills:          Catalog{Dir: "skills"},
+		Skills:          Skills{Dir: "skills", Foreign: true, PromptTokens: 2000},
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md", SessionTemplate: "SESSION.md"},
 		Exc:             Exc{Socket: "/run/zino/exc.sock", DataDir: "data/exc", OrphanTimeout: "10m", Timeout: 30, SessionTimeout: 120, JobLinger: "15m", JobMaxAge: "24h", JobOutputMax: 64 << 20, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
 		Undo:            Undo{Enabled: true, Files: 20000, FileBytes: 16 << 20, Bytes: 64 << 20, ScanMS: 2000, MaxBytes: 2 << 30, MaxAge: "336h", Exclude: undoExclude},

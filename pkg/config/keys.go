@@ -123,7 +123,7 @@ var owned = map[string][]string{
 	"rtr":    {"api", "service", "budget", "audit"},
 	"agr":    {"tools", "skills", "gate", "mask", "audit"},
 	"sys":    {"tools", "skills"},
-	"exc":    {"tools", "undo", "gate", "mask", "audit"},
+	"exc":    {"tools", "skills", "undo", "gate", "mask", "audit"},
 	"ctx":    {"skills"},
 	"repl":   {"gate", "audit"},
 	"mcp":    {"gate", "audit"},

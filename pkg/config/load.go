@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -134,6 +135,11 @@ func (c *Config) absolute() {
 	} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(c.Dir, *path)
+		}
+	}
+	for i, path := range c.Skills.Paths {
+		if path != "" && !filepath.IsAbs(path) && !strings.HasPrefix(path, "~/") {
+			c.Skills.Paths[i] = filepath.Join(c.Dir, path)
 		}
 	}
 }

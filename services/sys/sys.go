@@ -2,7 +2,8 @@
 // one for turns of a session. Placeholders are replaced by the personality, the
 // tools and skills, the soft memory that mem stores and, in a session, by the
 // directory, system, date, git state and confinement (session.go). A configured
-// prompt replaces the template. The AGENTS.md files of a directory are appended.
+// prompt replaces the template. In a session the list of skills is appended, then the
+// AGENTS.md files of a directory.
 package sys
 
 import (
@@ -19,6 +20,7 @@ import (
 	"sync"
 
 	"zino/pkg/catalog"
+	"zino/pkg/catalog/skill"
 	"zino/pkg/config"
 	"zino/pkg/keys"
 	"zino/pkg/rpc"
@@ -34,8 +36,10 @@ type Service struct {
 	personality   string
 	maxIterations int
 	exc           config.Exc // default level and network
-	configured    string     // system_prompt
-	file          string     // system_prompt_file, which overrides configured
+	skillConfig   config.Skills
+	skills        skill.Loader
+	configured    string // system_prompt
+	file          string // system_prompt_file, which overrides configured
 	soft          *softMemory
 
 	mu      sync.Mutex
@@ -56,7 +60,7 @@ type source struct {
 // cannot be read is an error of each request that needs it.
 func New(cfg *config.Config, cat *catalog.Catalog, mem *rpc.Client, log *slog.Logger) *Service {
 	s := &Service{
-		cat: cat, personality: cfg.Sys.Personality, maxIterations: cfg.Agent.MaxIterations, exc: cfg.Exc,
+		cat: cat, personality: cfg.Sys.Personality, maxIterations: cfg.Agent.MaxIterations, exc: cfg.Exc, skillConfig: cfg.Skills,
 		configured: cfg.SystemPrompt, file: cfg.SystemPromptFile, soft: newSoftMemory(mem, cfg.Sys.SoftMemory, log),
 		plain:   template{path: cfg.Sys.Template, key: "[sys] template", log: log},
 		session: template{path: cfg.Sys.SessionTemplate, key: "[sys] session_template", log: log},
@@ -70,6 +74,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, mem *rpc.Client, log *slog.Lo
 func (s *Service) Register(server *rpc.Server) {
 	rpc.Handle(server, proto.SysGet, s.get)
 	rpc.Handle(server, proto.SysReload, s.reload)
+	rpc.Handle(server, proto.SysSkill, s.skill)
 	rpc.Handle(server, proto.SysSetSoftMemory, s.setSoftMemory)
 	server.OnStats(s.stats)
 	server.KeepWhile(s.soft.unsaved)
@@ -146,11 +151,17 @@ func (s *Service) build() string {
 func (s *Service) stats(stats *proto.Stats) {
 	snapshot := s.cat.Snapshot()
 	stats.Problems = append(stats.Problems, snapshot.Problems...)
+	folders := s.skills.List(nil, s.skillPlaces())
+	for _, k := range folders {
+		if k.Problem != "" {
+			stats.Problems = append(stats.Problems, k.Problem+" (skipped; repair or remove it)")
+		}
+	}
 	if stats.Info == nil {
 		stats.Info = map[string]string{}
 	}
 	stats.Info["tools"] = strconv.Itoa(len(snapshot.Executors()) + len(snapshot.Builtins()))
-	stats.Info["skills"] = strconv.Itoa(len(snapshot.Skills))
+	stats.Info["skills"] = strconv.Itoa(len(snapshot.Skills) + len(offeredSkills(folders)))
 	stats.Info["soft_memory"] = s.soft.state()
 	if _, _, err := s.override(); err != nil {
 		stats.Problems = append(stats.Problems, err.Error())
@@ -192,11 +203,18 @@ func (s *Service) override() (content string, ok bool, err error) {
 		text.VisibleLine(s.file), err, remedy)
 }
 
-// get returns the prompt, followed by the AGENTS.md files if there is a root.
+// get returns the prompt, followed by the skills in a session, and by the AGENTS.md
+// files if there is a root.
 func (s *Service) get(ctx context.Context, req proto.GetPrompt) (proto.SystemPrompt, error) {
 	reply, err := s.prompt(ctx, req)
-	if err != nil || req.Root == "" {
+	if err != nil {
 		return reply, err
+	}
+	if req.Session {
+		s.addSkills(&reply, req)
+	}
+	if req.Root == "" {
+		return reply, nil
 	}
 	places := agents.Places{Home: os.Getenv("HOME"), Root: req.Root}
 	base, baseErr := keys.Base(os.Getenv)
@@ -210,12 +228,8 @@ func (s *Service) get(ctx context.Context, req proto.GetPrompt) (proto.SystemPro
 	if baseErr != nil {
 		found.Warnings = append(found.Warnings, "no AGENTS.md of your own is read: "+baseErr.Error())
 	}
-	switch {
-	case found.Text == "":
-	case strings.TrimSpace(reply.Content) == "":
-		reply.Content = found.Text
-	default:
-		reply.Content = strings.TrimRight(reply.Content, "\r\n") + "\n\n" + found.Text
+	if found.Text != "" {
+		reply.Content = joined(reply.Content, found.Text)
 	}
 	reply.Files, reply.Warnings = found.Files, append(reply.Warnings, found.Warnings...)
 	return reply, nil
