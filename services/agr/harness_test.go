@@ -64,7 +64,7 @@ func startEnv(t *testing.T, adjust func(*config.Config), script ...reply) *env {
 		"skills/snake.json":  `{"meta":{"executor":"python3"},"interpreter":[],"fabricator":[]}`,
 		"skills/broken.json": `{"meta":`,
 	})
-	for _, name := range []string{"rtr", "exc", "mem", "repl"} {
+	for _, name := range []string{"rtr", "exc", "mem", "repl", "sys"} {
 		*e.cfg.SocketOf(name) = filepath.Join(e.dir, name)
 	}
 	adjust(e.cfg)

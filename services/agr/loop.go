@@ -48,6 +48,7 @@ type Service struct {
 	exc          *rpc.Client
 	mem          *rpc.Client
 	repl         *rpc.Client
+	sys          *rpc.Client
 	guard        *gate.Guard
 	excGone      time.Duration // how long exc may be gone during a call of a turn
 	masks        *mask.Source
@@ -74,6 +75,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		exc:          &rpc.Client{Service: "exc", Path: cfg.Exc.Socket},
 		mem:          &rpc.Client{Service: "mem", Path: cfg.Mem.Socket},
 		repl:         &rpc.Client{Service: "repl", Path: cfg.Repl.Socket},
+		sys:          &rpc.Client{Service: "sys", Path: cfg.Sys.Socket},
 		guard:        gate.NewGuard(cfg),
 		excGone:      30 * time.Second,
 		masks:        mask.NewSource(cfg.Mask, log),
@@ -103,13 +105,14 @@ func (s *Service) Close() error {
 	s.exc.Close()
 	s.mem.Close()
 	s.repl.Close()
+	s.sys.Close()
 	return s.cat.Close()
 }
 
 // tools answers with the tools that a session's turn would offer now.
 func (s *Service) tools(ctx context.Context, req proto.ToolsRequest) (proto.Tools, error) {
 	k := s.kitOf()
-	k.agents = req.Agents
+	k.agents, k.skill = req.Agents, req.Skill
 	return proto.Tools{Tools: offer(s.cat.Snapshot(), k)}, nil
 }
 
@@ -188,7 +191,7 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 	}
 	if t.session {
 		t.kit = s.kitOf()
-		t.kit.agents, t.kit.readOnly = req.Agents && req.Turn != "", req.ReadOnly
+		t.kit.agents, t.kit.readOnly, t.kit.skill = req.Agents && req.Turn != "", req.ReadOnly, req.Skill
 		t.tools = offer(s.cat.Snapshot(), t.kit)
 	}
 	for _, f := range req.Files {

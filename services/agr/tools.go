@@ -215,6 +215,7 @@ type kit struct {
 	todo     bool // configured
 	pages    bool // repl listens
 	agents   bool // the caller starts sub-agents
+	skill    bool // the prompt names skills
 	propose  bool // remember proposes memories: a person decides, so it counts as a read
 	readOnly bool // only what changes nothing
 }
@@ -229,6 +230,9 @@ func offered(snapshot *catalog.Snapshot, k kit) []tool {
 	list := append(slices.Clone(ownTools), jobTool)
 	if k.todo {
 		list = append(list, todoTool)
+	}
+	if k.skill {
+		list = append(list, skillTool)
 	}
 	if k.pages {
 		list = append(list, pageTools...)
@@ -253,6 +257,9 @@ func offered(snapshot *catalog.Snapshot, k kit) []tool {
 // readOnly returns the tools of a turn that may not change anything.
 func readOnly(snapshot *catalog.Snapshot, k kit) []tool {
 	list := []tool{ownTools[indexOf(ownTools, readTool)], jobOutputTool}
+	if k.skill {
+		list = append(list, skillTool)
+	}
 	for _, t := range snapshot.Builtins() {
 		if (t.Builtin != catalog.Remember || k.propose) && indexOf(list, t.FunctionName()) < 0 {
 			list = append(list, fileTool(t, k))
@@ -261,11 +268,14 @@ func readOnly(snapshot *catalog.Snapshot, k kit) []tool {
 	return list
 }
 
-// find returns the tool of a call: one that is offered, or one of the catalog with a
-// name that is not offered.
+// find returns the tool of a call: one that is offered, one of the catalog with a
+// name that is not offered, or skill: the skills may be gone when a call is repeated.
 func find(snapshot *catalog.Snapshot, k kit, list []tool, name string) (tool, bool) {
 	if i := indexOf(list, name); i >= 0 {
 		return list[i], true
+	}
+	if name == skillTool.Name {
+		return skillTool, true
 	}
 	if file, ok := snapshot.Function(name); ok && !k.readOnly {
 		return fileTool(file, k), true

@@ -81,13 +81,13 @@ func (s *Service) ask(ctx context.Context, req proto.Chat, messages proto.Raw, o
 }
 
 // run returns the request to agr for a message. A plain message has no project.
-func (s *Service) run(req proto.Chat, _ trust.Project, messages proto.Raw, iterations int) proto.Run {
+func (s *Service) run(req proto.Chat, project trust.Project, messages proto.Raw, iterations int) proto.Run {
 	return proto.Run{
 		Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
 		MaxIterations: &iterations, Stream: &req.Stream, NeedModel: req.NeedModel, SessionID: req.SessionID, NoSave: req.NoSave,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Root: req.Root, Events: req.Events,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Effort: cmp.Or(req.Effort, s.cfg.Agent.Effort),
-		Mask: s.masking(),
+		Mask: s.masking(), ProjectSkills: project.Skills,
 	}
 }
 

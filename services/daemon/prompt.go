@@ -102,9 +102,10 @@ func (s *Service) context(ctx context.Context, build proto.Build) (proto.Raw, er
 }
 
 // getPrompt returns the request to sys for a message.
-func getPrompt(req proto.Chat, _ trust.Project) proto.GetPrompt {
+func getPrompt(req proto.Chat, project trust.Project) proto.GetPrompt {
 	return proto.GetPrompt{
 		Root: req.Root, SystemPrompt: req.SystemPrompt, Session: req.SessionID != "", Sandbox: req.Sandbox, Network: req.Network,
+		ProjectSkills: project.Skills,
 	}
 }
 
@@ -159,8 +160,12 @@ func (s *Service) preview(ctx context.Context, req proto.Preview) (proto.Context
 	if req.SessionID != "" {
 		build = &proto.Build{SessionID: req.SessionID}
 	}
+	project, err := s.projectOf(req.Root, rpc.PeerUID(ctx))
+	if err != nil {
+		report.Warnings = append(report.Warnings, "No file of the project is used: "+err.Error())
+	}
 	p := s.prompt(ctx, proto.GetPrompt{
-		Root: req.Root, SystemPrompt: req.SystemPrompt, Session: true, Sandbox: req.Sandbox, Network: req.Network,
+		Root: req.Root, SystemPrompt: req.SystemPrompt, Session: true, Sandbox: req.Sandbox, Network: req.Network, ProjectSkills: project.Skills,
 	}, build)
 	if p.sysErr != nil {
 		return report, p.sysErr
@@ -168,7 +173,7 @@ func (s *Service) preview(ctx context.Context, req proto.Preview) (proto.Context
 	if p.ctxErr != nil {
 		return report, sessionError(p.ctxErr)
 	}
-	tools, err := rpc.Call(ctx, s.agr, proto.AgrTools, proto.ToolsRequest{Agents: true})
+	tools, err := rpc.Call(ctx, s.agr, proto.AgrTools, proto.ToolsRequest{Agents: true, Skill: p.system.OfferSkill})
 	if err != nil {
 		return report, err
 	}
@@ -181,7 +186,7 @@ func (s *Service) preview(ctx context.Context, req proto.Preview) (proto.Context
 			addPart(&report, part.name, string(part.list))
 		}
 	}
-	report.Warnings = p.system.Warnings
+	report.Skills, report.Warnings = p.system.Skills, append(report.Warnings, p.system.Warnings...)
 	report.Template, report.TemplateMissing = p.system.Template, p.system.TemplateMissing
 	return report, nil
 }

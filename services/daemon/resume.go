@@ -164,6 +164,7 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 		list = message.Append(list, proto.RoleSystem, p.system.Content)
 	}
 	run := t.request(p.project, message.Close(message.Join(list, stored.Messages)))
+	run.Skill = p.system.OfferSkill
 	t.mu.Lock()
 	settles := len(t.log.Calls(t.log.Turn(t.id))) > 0
 	t.mu.Unlock()
