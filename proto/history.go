@@ -88,4 +88,5 @@ var Changelog = [...]string{
 	"83 2026-11-23  pipe and pipe_write of exc",
 	"84 2026-11-23  hold of rtr; files of run",
 	"85 2026-11-23  skill of sys; project_skills of sys get and of run; skills and offer_skill of the answer of sys get; skill of run and of agr's tools; skills of the context report",
+	"86 2026-11-23  remove_home of exc",
 }

@@ -14,6 +14,9 @@ var (
 	// unknown, or whose program has ended, is the error not_found; a standard input that
 	// is closed is invalid; the pipe of another user is denied.
 	ExcPipeWrite = method[PipeWrite, Empty]("exc", "pipe_write", "ok")
+	// ExcRemoveHome removes the home of a program that is not used any more. An unknown
+	// one is removed already. The error busy means that its program runs.
+	ExcRemoveHome = method[RemoveHome, Empty]("exc", "remove_home", "ok")
 )
 
 // Types of the packets of pipe.
@@ -58,9 +61,10 @@ type Pipe struct {
 	// limit.
 	TimeoutS float64 `json:"timeout_s,omitzero"`
 	// Home asks for a directory of the program's own that is kept, with its caches: it is
-	// HOME, also at the levels that give no program the user's. The name is a hash of the
-	// program's definition, 64 hexadecimal digits: other programs cannot see it. At the
-	// level off it has no effect. A home of more than 2 GiB is the error invalid.
+	// HOME at the levels read-only and workspace-write, where no other program sees it. The
+	// name is a hash of the program's definition, 64 hexadecimal digits. At the level off
+	// HOME stays the user's. A unit has a home that ends with it. A home of more than 2 GiB
+	// is the error invalid.
 	Home string `json:"home,omitzero"`
 	// SessionID is the session of the turn that the program belongs to; absent: none.
 	SessionID string `json:"session_id,omitzero"`
@@ -111,4 +115,10 @@ type PipeWrite struct {
 	Text string `json:"text,omitzero"`
 	// Close closes its standard input, behind the text.
 	Close bool `json:"close,omitzero"`
+}
+
+// RemoveHome names a home.
+type RemoveHome struct {
+	// Home is as in pipe.
+	Home string `json:"home"`
 }

@@ -49,7 +49,7 @@ func (s *Service) bashJob(ctx context.Context, req proto.Call, in bashInput, c c
 	cmd.Limit, _ = s.bashLimits(in)
 	id := proto.NewJobID()
 	place := s.jobs.Dir(id)
-	b, err := s.sandboxFor(ctx, &call.ticket.turn, req.Sandbox, req.Network, c.root, cmd, place)
+	b, err := s.sandboxFor(ctx, &call.ticket.turn, req.Sandbox, req.Network, c.root, cmd, kept{job: place})
 	if err != nil {
 		return reply{}, errors.Join(err, os.RemoveAll(place))
 	}

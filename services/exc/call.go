@@ -227,7 +227,7 @@ func (s *Service) bash(ctx context.Context, req proto.Call, call *turnCall) (rep
 		cmd.Output.Max = min(req.OutputBytes, run.PacketRoom)
 	}
 	cmd.Output.Tap, cmd.Output.Mask = call.tap, call.mask
-	b, err := s.sandboxFor(ctx, &call.ticket.turn, req.Sandbox, req.Network, c.root, cmd, "")
+	b, err := s.sandboxFor(ctx, &call.ticket.turn, req.Sandbox, req.Network, c.root, cmd, kept{})
 	if err != nil {
 		return reply{}, err
 	}

@@ -169,7 +169,7 @@ func TestNoRoot(t *testing.T) {
 }
 
 func TestConfinedEnviron(t *testing.T) {
-	got := confinedEnviron([]string{"HOME=/home/u", "PATH=/bin", "XDG_RUNTIME_DIR=/run/user/1", "SSH_AUTH_SOCK=/s", "TMPDIR=/t", "A=b"}, "/tmp")
+	got := confinedEnviron([]string{"HOME=/home/u", "PATH=/bin", "XDG_RUNTIME_DIR=/run/user/1", "SSH_AUTH_SOCK=/s", "TMPDIR=/t", "A=b"}, "/tmp", "/tmp")
 	if want := []string{"PATH=/bin", "A=b", "HOME=/tmp", "TMPDIR=/tmp"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}

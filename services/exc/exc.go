@@ -72,6 +72,7 @@ type Service struct {
 	journal       *calls.Journal
 	turns         turns
 	pipes         pipes
+	homes         homes
 	at            func(step string) // what a test does between the steps of a call with a key
 
 	reviewWarnings atomic.Int64
@@ -129,6 +130,7 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 	}
 	s.host.private = []string{data}
 	s.pipes.open = map[string]*pipe{}
+	s.homes = homes{dir: filepath.Join(data, "mcp", "home"), max: homeMax, used: map[string]int{}}
 	s.firstWait = firstWait
 	s.UseMask(config.Default().Mask)
 	s.sessionLimit = time.Duration(cfg.SessionTimeout * float64(time.Second))
@@ -170,6 +172,7 @@ func (s *Service) Register(r *rpc.Server) {
 	rpc.HandleEvents(r, proto.ExcCall, s.call)
 	rpc.HandleEvents(r, proto.ExcPipe, s.pipe)
 	rpc.Handle(r, proto.ExcPipeWrite, s.writePipe)
+	rpc.Handle(r, proto.ExcRemoveHome, s.removeHome)
 	rpc.HandleEvents(r, proto.ExcRedact, s.redact)
 	rpc.Handle(r, proto.ExcPreview, within(s, s.preview))
 	rpc.Handle(r, proto.ExcJobStop, s.stopJob)

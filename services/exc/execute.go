@@ -93,7 +93,7 @@ func (s *Service) runCode(ctx context.Context, req proto.Execute, call *turnCall
 	}
 	defer remove()
 	cmd.Script = &run.Script{File: file, Text: req.Code, Ext: tool.FileExtension}
-	b, err := s.sandboxFor(ctx, &call.ticket.turn, req.Sandbox, req.Network, c.root, cmd, "")
+	b, err := s.sandboxFor(ctx, &call.ticket.turn, req.Sandbox, req.Network, c.root, cmd, kept{})
 	if err != nil {
 		return proto.Result{}, asError(err)
 	}

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	Supervise()
-	zinotest.Child(zinotest.Roles{"serve": serve})
+	zinotest.Child(zinotest.Roles{"serve": serve, "piper": piper})
 	if way := os.Getenv(attackEnv); way != "" {
 		attackMain(way)
 		os.Exit(0)

@@ -113,7 +113,7 @@ func checkPipe(req proto.Pipe) error {
 	case math.IsNaN(req.TimeoutS) || req.TimeoutS < 0 || req.TimeoutS > timeoutMax:
 		return proto.Errorf(proto.CodeInvalid, "timeout_s is %v: use 0 (no limit) to %d seconds", req.TimeoutS, timeoutMax)
 	case req.Home != "" && !isHash(req.Home):
-		return proto.Errorf(proto.CodeInvalid, "invalid home %q: want 64 hexadecimal digits in lower case", req.Home)
+		return badHome(req.Home)
 	}
 	return nil
 }
@@ -126,7 +126,14 @@ func isHash(text string) bool {
 
 // runPipe runs the program of a request.
 func (s *Service) runPipe(ctx context.Context, req proto.Pipe, call *turnCall, out *rpc.Out) (result proto.PipeResult, err error) {
-	cmd, b, err := s.pipeCmd(ctx, req, call)
+	keeps := kept{}
+	if req.Home != "" {
+		if keeps.home, err = s.homes.open(req.Home); err != nil {
+			return result, err
+		}
+		defer s.homes.close(req.Home)
+	}
+	cmd, b, err := s.pipeCmd(ctx, req, call, keeps)
 	if err != nil {
 		return result, err
 	}
@@ -188,7 +195,7 @@ func (s *Service) runPipe(ctx context.Context, req proto.Pipe, call *turnCall, o
 }
 
 // pipeCmd describes the program of a request, and confines it.
-func (s *Service) pipeCmd(ctx context.Context, req proto.Pipe, call *turnCall) (*run.Cmd, *Sandbox, error) {
+func (s *Service) pipeCmd(ctx context.Context, req proto.Pipe, call *turnCall, keeps kept) (*run.Cmd, *Sandbox, error) {
 	c, err := s.clientOf(req.Base, req.Root, req.Cwd, req.Umask)
 	if err != nil {
 		return nil, nil, err
@@ -201,6 +208,9 @@ func (s *Service) pipeCmd(ctx context.Context, req proto.Pipe, call *turnCall) (
 	level, network, err := s.host.settle(req.Sandbox, req.Network)
 	if err != nil {
 		return nil, nil, err
+	}
+	if c.root == "" && !level.Confined() {
+		c.root = keeps.home
 	}
 	dir := c.root
 	if c.root != "" || !level.Confined() {
@@ -229,14 +239,17 @@ func (s *Service) pipeCmd(ctx context.Context, req proto.Pipe, call *turnCall) (
 	}
 	var b *Sandbox
 	if c.root == "" {
-		b, err = s.newSandbox(ctx, &call.ticket.turn, level, network, "", cmd, "")
+		b, err = s.newSandbox(ctx, &call.ticket.turn, level, network, "", cmd, keeps)
 	} else {
-		b, err = s.sandboxFor(ctx, &call.ticket.turn, req.Sandbox, req.Network, c.root, cmd, "")
+		b, err = s.sandboxFor(ctx, &call.ticket.turn, level, &network, c.root, cmd, keeps)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	cmd.Output.Ceiling = 0 // it may run for days
+	if cmd.Plan != nil {
+		cmd.Plan.Input = true
+	}
 	cmd.Env = overlay(cmd.Env, own)
 	return cmd, b, nil
 }

@@ -3,8 +3,14 @@ package exc
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
@@ -139,4 +145,201 @@ func TestPipeWrite(t *testing.T) {
 	if e := zinotest.Receive(t, "the end", end); !errors.Is(e.err, proto.ErrUnavailable) {
 		t.Errorf("got %+v", e)
 	}
+}
+
+// TestConfinedPipe runs programs at each level with standard input: with a root, without
+// one, and with a home that is kept.
+func TestConfinedPipe(t *testing.T) {
+	a := newHarness(t, nil)
+	c := a.dial(t)
+	a.each(t, confinedLevels, func(t *testing.T, level proto.Level) {
+		request := func(code string) proto.Pipe {
+			req := sh(a.env()+code, new("input\n"))
+			req.Sandbox, req.Network = a.at(level), new(false)
+			return req
+		}
+		run := func(req proto.Pipe) ended {
+			t.Helper()
+			e := pipeTo(t, c, req)
+			if e.err != nil || e.Confinement.Sandbox != req.Sandbox || e.Confinement.Network {
+				t.Fatalf("%+v", e)
+			}
+			return e
+		}
+		req := request(`cat; cat $OUT/victim $REALHOME/.ssh/id; echo x >$OUT/new; (echo x >$ROOT/new) && echo written; pwd`)
+		req.Root = a.root
+		written := "written\n"
+		if level == proto.LevelReadOnly {
+			written = ""
+		}
+		zinotest.Equal(t, "with a root", run(req).stdout, "input\n"+written+a.root+"\n")
+		zinotest.Equal(t, "a file outside was made", exists(a.outside+"/new"), false)
+
+		req = request(`cat; [ "$PWD" = "$HOME" ] && echo home; cat "$HOME/kept" "$HOME/other"; echo kept >"$HOME/kept" && echo "$EXTRA_TOKEN"; ls $ROOT`)
+		req.Env = map[string]string{"EXTRA_TOKEN": "given"}
+		zinotest.Equal(t, "without a root", run(req).stdout, "input\nhome\ngiven\n")
+		name := func(digit string) string { return strings.Repeat(digit, 64) }
+		req.Home = name("a")
+		zinotest.Equal(t, "a new home", run(req).stdout, "input\nhome\ngiven\n")
+		zinotest.Equal(t, "a kept home", run(req).stdout, "input\nhome\nkept\ngiven\n")
+		zinotest.Equal(t, "it is below the data", exists(a.cfg.DataDir+"/mcp/home/"+name("a")+"/kept"), true)
+		req.Argv[2] += "; cat " + a.cfg.DataDir + "/mcp/home/" + name("a") + "/kept; ls " + a.cfg.DataDir
+		req.Home = name("b")
+		zinotest.Equal(t, "another home", run(req).stdout, "input\nhome\ngiven\n")
+
+		running := sh("sleep 1000", nil)
+		running.Sandbox, running.Home = a.at(level), name("b")
+		ctx, cancel := context.WithCancel(t.Context())
+		_, end := open(ctx, t, c, running)
+		remove := func() error {
+			_, err := rpc.Call(t.Context(), c, proto.ExcRemoveHome, proto.RemoveHome{Home: name("b")})
+			return err
+		}
+		zinotest.Error(t, remove(), proto.ErrBusy, "is running")
+		cancel()
+		zinotest.Receive(t, "the end", end)
+		zinotest.Eventually(t, "the home is removed", func() bool { return remove() == nil })
+		zinotest.Equal(t, "the home is there", exists(a.cfg.DataDir+"/mcp/home/"+name("b")), false)
+		_, err := rpc.Call(t.Context(), c, proto.ExcRemoveHome, proto.RemoveHome{Home: name("a")})
+		zinotest.Must(t, errors.Join(err, os.RemoveAll(a.root+"/new")))
+	})
+}
+
+// TestPipeHomeLimit: a home that is too large is refused at the start.
+func TestPipeHomeLimit(t *testing.T) {
+	s := newService(t, nil, nil)
+	c := s.dial(t)
+	req := sh("pwd; echo $HOME", new(""))
+	req.Home = strings.Repeat("0", 64)
+	dir := s.cfg.DataDir + "/mcp/home/" + req.Home
+	if e := pipeTo(t, c, req); e.err != nil || e.stdout != dir+"\n"+os.Getenv("HOME")+"\n" {
+		t.Errorf("at the level off: %+v", e)
+	}
+	f, err := os.Create(dir + "/large")
+	zinotest.Must(t, err)
+	defer f.Close()
+	zinotest.Must(t, syscall.Fallocate(int(f.Fd()), 0, 0, 1<<20))
+	zinotest.Equal(t, "blocks are counted", sizeOf(dir) >= 1<<20, true)
+	s.homes.max = 1 << 20
+	zinotest.Error(t, pipeTo(t, c, req).err, proto.ErrInvalid, "more than 1 MiB", dir)
+	zinotest.Equal(t, "programs that count", len(s.homes.used), 0)
+}
+
+func TestPipeRefused(t *testing.T) {
+	t.Parallel()
+	s := newService(t, nil, nil)
+	c := s.dial(t)
+	for _, tt := range []struct {
+		name, want string
+		code       error
+		req        proto.Pipe
+	}{
+		{"no program", "argv is empty", proto.ErrInvalid, proto.Pipe{}},
+		{"a NUL", "NUL", proto.ErrInvalid, proto.Pipe{Argv: []string{"a\x00"}}},
+		{"unknown", "cannot start zino-none", proto.ErrNotFound, proto.Pipe{Argv: []string{"zino-none"}}},
+		{"not a program", "permission denied", proto.ErrDenied, proto.Pipe{Argv: []string{"./tools/bash.json"}, Root: s.dir}},
+		{"stdin", "at most 1048576", proto.ErrTooLarge, sh("cat", new(strings.Repeat("x", 1<<20+1)))},
+		{"env", "env: ", proto.ErrInvalid, proto.Pipe{Argv: []string{"true"}, Env: map[string]string{"A=B": ""}}},
+		{"home", "invalid home", proto.ErrInvalid, proto.Pipe{Argv: []string{"true"}, Home: "../" + strings.Repeat("a", 61)}},
+		{"upper case", "invalid home", proto.ErrInvalid, proto.Pipe{Argv: []string{"true"}, Home: strings.Repeat("A", 64)}},
+		{"root", "Cannot work in", proto.ErrInvalid, proto.Pipe{Argv: []string{"true"}, Root: "/none"}},
+		{"timeout", "timeout_s", proto.ErrInvalid, proto.Pipe{Argv: []string{"true"}, TimeoutS: -1}},
+		{"level", "unknown sandbox", proto.ErrInvalid, proto.Pipe{Argv: []string{"true"}, Sandbox: "none"}},
+	} {
+		zinotest.Error(t, pipeTo(t, c, tt.req).err, tt.code, tt.want)
+	}
+}
+
+// TestPipeEnvironment: the caller's variables without secrets, and those of env with them,
+// which no log shows.
+func TestPipeEnvironment(t *testing.T) {
+	t.Setenv("OWN", "own")
+	s := newService(t, nil, nil)
+	c := s.dial(t)
+	req := sh("echo $OWN-$BASE-$BASE_TOKEN-$PATH_TOKEN-$BOTH; cat", new("canary-in-stdin"))
+	req.Base = map[string]string{"BASE": "base", "BASE_TOKEN": "canary-of-base", "BOTH": "1", "PATH": os.Getenv("PATH")}
+	req.Env = map[string]string{"PATH_TOKEN": "canary-of-env", "BOTH": "2"}
+	zinotest.Equal(t, "output", pipeTo(t, c, req).stdout, "-base--canary-of-env-2\ncanary-in-stdin")
+	req.Base, req.Env = nil, nil
+	zinotest.Equal(t, "output with exc's own", pipeTo(t, c, req).stdout, "own----\ncanary-in-stdin")
+	id, _ := open(t.Context(), t, c, sh("cat >/dev/null", nil))
+	zinotest.Must(t, writeTo(t, c, proto.PipeWrite{Pipe: id, Text: "canary-in-text"}))
+	if log := s.log.String(); strings.Contains(log, "canary") || !strings.Contains(log, "level=DEBUG") {
+		t.Errorf("the log shows it, or has no debug lines: %s", log)
+	}
+}
+
+// TestPipeStopsWithTurn: stop_turn ends the programs of a turn, and later ones are refused.
+func TestPipeStopsWithTurn(t *testing.T) {
+	s := newService(t, nil, nil)
+	c := s.dial(t)
+	req := sh("sleep 1000", nil)
+	req.SessionID, req.Turn = "s", "t-1"
+	_, end := open(t.Context(), t, c, req)
+	_, err := rpc.Call(t.Context(), c, proto.ExcStopTurn, proto.StopTurn{SessionID: "s", Turn: "t-1"})
+	zinotest.Must(t, err)
+	zinotest.Error(t, zinotest.Receive(t, "the end", end).err, proto.ErrDenied, "was stopped")
+	zinotest.Error(t, pipeTo(t, c, req).err, proto.ErrDenied, "was stopped")
+}
+
+// TestPipeBlocks writes 100 MB, or $ZINO_PIPE_BYTES, to a caller that stops reading, and then reads all of it: exc
+// keeps none of it, also when the program has ended meanwhile.
+func TestPipeBlocks(t *testing.T) {
+	dir := zinotest.Dir(t)
+	writeTools(t, dir, tools)
+	zinotest.Must(t, zinotest.Build(dir, "./zino-exc"))
+	p, c := program(t, filepath.Join(dir, "zino-exc"), dir, nil)
+	zinotest.Equal(t, "warmed up", pipeTo(t, c, sh("head -c 10000000 /dev/zero | tr '\\0' x; sleep 0.1", new(""))).ExitCode, 0)
+	before := rss(t, p.Process.Pid)
+	size := 100_000_000
+	if n, err := strconv.Atoi(os.Getenv("ZINO_PIPE_BYTES")); err == nil {
+		size = n
+	}
+	most, read, wrote := before, 0, ""
+	_, err := rpc.CallEvents(t.Context(), c, proto.ExcPipe, sh(fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; printf end", size), new("")), func(typ string, payload []byte) error {
+		if typ != proto.TypePipeOutput {
+			return nil
+		}
+		var o proto.PipeOutput
+		if err := wire.DecodeReply(payload, &o); err != nil {
+			return err
+		}
+		if read += len(o.Text); wrote == "" {
+			zinotest.Eventually(t, "the program is blocked", func() bool { return idle(&wrote) })
+		}
+		most = max(most, rss(t, p.Process.Pid))
+		return nil
+	})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "bytes", read, size+len("end"))
+	if more := most - before; more > 4<<20 {
+		t.Errorf("exc has grown by %d KiB", more>>10)
+	} else {
+		t.Logf("exc has grown by %d KiB", more>>10)
+	}
+}
+
+// rss is the memory of a process in bytes.
+func rss(t testing.TB, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	zinotest.Must(t, err)
+	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
+	zinotest.Must(t, err)
+	return pages * os.Getpagesize()
+}
+
+// idle reports whether the programs tr have written nothing since the last call.
+func idle(last *string) bool {
+	now := ""
+	for pid, line := range zinotest.CommandLines() {
+		if strings.HasPrefix(line, "tr ") {
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+			now += string(text)
+		}
+	}
+	same := now == *last
+	*last = now
+	time.Sleep(20 * time.Millisecond)
+	return same
 }

@@ -30,12 +30,18 @@ type Sandbox struct {
 	group     *cgroup.Group
 	plan      *sandbox.Plan // nil: at the levels off and unit
 	tmp       string        // the run's own directory; empty: not needed
-	job       string        // the job's directory, which outlives this process; empty: no job
+	keeps     kept
 	denied    gate.DeniedPaths
 
 	protected  *sandbox.Protected
 	violations []sandbox.Violation
 	gap        string // what of the root was not protected
+}
+
+// kept are directories that outlive a run; empty: none.
+type kept struct {
+	job  string // of the job that runs it
+	home string // the home of its program
 }
 
 // refusal says why a level of confinement is not available. A level is never
@@ -69,9 +75,8 @@ func asResult(err error) error {
 }
 
 // sandboxFor confines cmd as a request of a turn asks. Below root the command may work;
-// without one, where the service was started. job is the directory of the job that
-// runs it; empty: none.
-func (s *Service) sandboxFor(ctx context.Context, turn *gate.Turn, level proto.Level, network *bool, root string, cmd *run.Cmd, job string) (*Sandbox, error) {
+// without one, where the service was started.
+func (s *Service) sandboxFor(ctx context.Context, turn *gate.Turn, level proto.Level, network *bool, root string, cmd *run.Cmd, keeps kept) (*Sandbox, error) {
 	level, allowed, err := s.host.settle(level, network)
 	if err != nil {
 		return nil, err
@@ -81,14 +86,14 @@ func (s *Service) sandboxFor(ctx context.Context, turn *gate.Turn, level proto.L
 			return nil, &refusal{level, err}
 		}
 	}
-	return s.newSandbox(ctx, turn, level, allowed, root, cmd, job)
+	return s.newSandbox(ctx, turn, level, allowed, root, cmd, keeps)
 }
 
 // newSandbox confines cmd at a level to a root, or to a directory of its own if
 // that is empty. turn is nil for an analyser. The error is a *refusal if that is not
 // possible.
-func (s *Service) newSandbox(ctx context.Context, turn *gate.Turn, level proto.Level, network bool, root string, cmd *run.Cmd, job string) (*Sandbox, error) {
-	b := &Sandbox{s: s, level: level, network: network, means: []string{}, job: job}
+func (s *Service) newSandbox(ctx context.Context, turn *gate.Turn, level proto.Level, network bool, root string, cmd *run.Cmd, keeps kept) (*Sandbox, error) {
+	b := &Sandbox{s: s, level: level, network: network, means: []string{}, keeps: keeps}
 	if level == proto.LevelUnit {
 		b.network, b.means = false, []string{"unit"}
 		cmd.Unit, cmd.UnitLimits = s.host.unit, s.host.limits.Names()
@@ -103,10 +108,10 @@ func (s *Service) newSandbox(ctx context.Context, turn *gate.Turn, level proto.L
 			return nil, err
 		}
 	}
-	if job == "" { // a job makes its own group
+	if keeps.job == "" { // a job makes its own group
 		b.unlimited = s.host.limits.Names()
 	}
-	if s.host.tree != nil && job == "" {
+	if s.host.tree != nil && keeps.job == "" {
 		group, err := s.host.tree.New(s.host.limits)
 		if err == nil {
 			b.group, b.unlimited = group, s.host.tree.Unlimited(s.host.limits)
@@ -148,7 +153,7 @@ func (b *Sandbox) confine(ctx context.Context, turn *gate.Turn, root string, cmd
 	if err := b.deny(turn, root); err != nil {
 		return &refusal{b.level, err}
 	}
-	b.plan.Tmp, b.plan.Memory = b.tmp, s.host.limits.Memory
+	b.plan.Tmp, b.plan.Home, b.plan.Memory = b.tmp, b.keeps.home, s.host.limits.Memory
 	if kernel.LimitsTasks() {
 		b.plan.Tasks = s.host.limits.Tasks
 	}
@@ -164,7 +169,7 @@ func (b *Sandbox) confine(ctx context.Context, turn *gate.Turn, root string, cmd
 		}
 	}
 	cmd.Plan, cmd.Output.Ceiling = b.plan, s.ceiling
-	cmd.Env = confinedEnviron(cmd.Env, b.home())
+	cmd.Env = confinedEnviron(cmd.Env, b.home(), b.ownDir())
 	cmd.Chdir(b.plan.Dir)
 	if b.plan.Namespaces {
 		cmd.Dir = "" // the supervisor changes to it when it is visible
@@ -174,10 +179,10 @@ func (b *Sandbox) confine(ctx context.Context, turn *gate.Turn, root string, cmd
 
 // newDir makes the run's own directory.
 func (b *Sandbox) newDir() (string, error) {
-	if b.job == "" {
+	if b.keeps.job == "" {
 		return b.s.files.newDir()
 	}
-	dir := filepath.Join(b.job, tmpName)
+	dir := filepath.Join(b.keeps.job, tmpName)
 	return dir, os.MkdirAll(dir, durable.DirMode)
 }
 
@@ -242,12 +247,23 @@ func (b *Sandbox) notHidden() (lines []string) {
 	return lines
 }
 
-// home is where the run sees its own directory, which is also its HOME.
-func (b *Sandbox) home() string {
+// ownDir is where the run sees its own directory.
+func (b *Sandbox) ownDir() string {
 	if b.plan != nil && b.plan.Namespaces {
 		return "/tmp"
 	}
 	return b.tmp
+}
+
+// home is the run's HOME as it sees it: its own directory, or the one that is kept.
+func (b *Sandbox) home() string {
+	switch {
+	case b.keeps.home == "":
+		return b.ownDir()
+	case b.plan.Namespaces:
+		return sandbox.HomeDir
+	}
+	return b.keeps.home
 }
 
 // wait waits for the end, checks what the run left in protected places, and adds
@@ -342,17 +358,17 @@ var sessionNames = []string{
 	"XAUTHORITY", "OLDPWD",
 }
 
-// confinedEnviron is env for code that has only one directory of its own.
-func confinedEnviron(env []string, home string) []string {
+// confinedEnviron is env for code that has only directories of its own.
+func confinedEnviron(env []string, home, tmp string) []string {
 	kept := slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
 		return hasName(entry, sessionNames...) || strings.HasPrefix(entry, "XDG_")
 	})
-	return append(kept, "HOME="+home, "TMPDIR="+home)
+	return append(kept, "HOME="+home, "TMPDIR="+tmp)
 }
 
 // unitEnviron is env for another user, without what leads to this user's files.
 func unitEnviron(env []string) []string {
-	return slices.DeleteFunc(confinedEnviron(env, ""), func(entry string) bool {
+	return slices.DeleteFunc(confinedEnviron(env, "", ""), func(entry string) bool {
 		return entry == "HOME=" || entry == "TMPDIR=" || hasName(entry, "USER", "LOGNAME", "PWD", "MAIL", "SHELL")
 	})
 }

@@ -107,7 +107,7 @@ func (s *Service) analyse(ctx context.Context, tool catalog.Tool, code string, l
 	if level.Confined() && level != proto.LevelUnit {
 		level = proto.LevelReadOnly
 	}
-	b, err := s.newSandbox(ctx, nil, level, !level.Confined(), "", cmd, "")
+	b, err := s.newSandbox(ctx, nil, level, !level.Confined(), "", cmd, kept{})
 	if err != nil {
 		return proto.Validation{}, err
 	}

@@ -53,8 +53,10 @@ func (p *Plan) build() error {
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &attr); err != nil {
 		return wrap("mount_setattr /", err)
 	}
-	if err := reopenInput(); err != nil {
-		return err
+	if !p.Input {
+		if err := reopenInput(); err != nil {
+			return err
+		}
 	}
 	return os.Chdir(p.Dir)
 }
@@ -112,6 +114,11 @@ func (p *Plan) own() (mounts map[string]int, err error) {
 	if mounts["/tmp"], err = clone(p.Tmp, readable); err != nil {
 		return nil, err
 	}
+	if p.Home != "" {
+		if mounts[HomeDir], err = clone(p.Home, readable); err != nil {
+			return nil, err
+		}
+	}
 	// This process is the first in its namespace of processes: proc shows only those.
 	if mounts["/proc"], err = newFileSystem("proc", readOnly|unix.MOUNT_ATTR_NOEXEC); err != nil {
 		return nil, err
@@ -161,7 +168,7 @@ func topLinks() map[string]string {
 
 // furnish makes the directories and links that every program expects.
 func furnish(links map[string]string) error {
-	for _, dir := range []string{"/tmp", "/proc", "/dev/shm", emptyDir} {
+	for _, dir := range []string{"/tmp", "/proc", "/dev/shm", emptyDir, HomeDir} {
 		if err := os.MkdirAll(stage+dir, 0o755); err != nil {
 			return err
 		}

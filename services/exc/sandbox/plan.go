@@ -30,6 +30,8 @@ type Plan struct {
 	Protected []string `json:",omitzero"` // existing files and directories below Root that it may not change
 	Pinned    []string `json:",omitzero"` // directories below Root that cannot be moved, parents before children
 	Tmp       string   `json:",omitzero"` // an empty directory of the run's own, shown as /tmp in namespaces
+	Home      string   `json:",omitzero"` // a directory of the program's own that is kept, shown as HomeDir in namespaces; empty: none
+	Input     bool     `json:",omitzero"` // whether standard input is kept: a pipe that exc writes to
 	Dir       string   `json:",omitzero"` // where the code starts, as it sees the tree
 	Read      []string `json:",omitzero"` // what it may read besides Root
 	Hidden    []string `json:",omitzero"` // what it may not read of Read and Root
@@ -42,6 +44,10 @@ type Plan struct {
 	Memory     int64 `json:",omitzero"` // bytes of data of each process; 0: no limit
 	Tasks      int   `json:",omitzero"` // processes and threads of the user in the namespaces; 0: no limit
 }
+
+// HomeDir is where a run in namespaces sees Home: not at its path on the host, over which
+// something hidden may lie.
+const HomeDir = "/.home"
 
 // capabilities are those that a supervisor needs in its namespaces: for mounts, for
 // the loopback interface, and to give up all of them.
@@ -196,11 +202,17 @@ func (p *Plan) landlockRules() ([]landlock.Rule, error) {
 	rules := []landlock.Rule{landlock.RWFiles(devices...).IgnoreIfMissing()}
 	if p.Namespaces { // the tree already has only what may be read
 		rules = append(rules, landlock.RODirs("/"), p.writable("/tmp"), p.writable("/dev/shm"))
+		if p.Home != "" {
+			rules = append(rules, p.writable(HomeDir))
+		}
 	} else {
 		for _, path := range append(without(p.Read, p.Hidden), "/proc") {
 			rules = append(rules, landlock.PathAccess(readRights(path), path).IgnoreIfMissing())
 		}
 		rules = append(rules, p.writable(p.Tmp))
+		if p.Home != "" {
+			rules = append(rules, p.writable(p.Home))
+		}
 	}
 	if p.Root == "" {
 		return rules, nil
