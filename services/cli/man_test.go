@@ -97,7 +97,7 @@ func TestManConfig(t *testing.T) {
 	page := manPages(t)["zino.toml.5"]
 	for _, s := range config.Default().Settings() {
 		key := s.Key[strings.LastIndexByte(s.Key, '.')+1:]
-		if !strings.Contains(page, "\n.B "+roff(key)+" = ") && !strings.Contains(page, "[["+roff(s.Key)+"]]") {
+		if !strings.Contains(page, "\n.B "+roff(key)+" = ") && !strings.Contains(page, "[["+roff(s.Key)+"]]") && !strings.Contains(page, "\n["+roff(s.Key)+".") {
 			t.Errorf("%s is not in zino.toml.5", s.Key)
 		}
 	}

@@ -142,8 +142,8 @@ func load(path, base string) (*config.Config, error) {
 	if !cfg.IsSet("exc.data_dir") {
 		cfg.Exc.DataDir = filepath.Join(base, "data", "exc")
 	}
-	if !cfg.IsSet("audit.data_dir") {
-		cfg.Audit.DataDir = filepath.Join(base, "data", "audit")
+	if !cfg.IsSet("mcp.data_dir") {
+		cfg.MCP.DataDir = filepath.Join(base, "data", "mcp")
 	}
 	if !cfg.IsSet("mem.sessions_dir") {
 		cfg.Mem.SessionsDir = filepath.Join(base, "sessions")

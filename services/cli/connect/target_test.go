@@ -84,7 +84,7 @@ func TestConfigOfAClone(t *testing.T) {
 	want.Service.Model, want.Sys.Personality, want.Sys.Template = "local-model", "a pirate", filepath.Join(w.cwd, "prompt.md")
 	want.Mem.DataDir, want.Rtr.DataDir = filepath.Join(base, "data", "mem"), filepath.Join(base, "data", "rtr")
 	want.Exc.DataDir, want.Daemon.DataDir = filepath.Join(base, "data", "exc"), filepath.Join(base, "data", "daemon")
-	want.Audit.DataDir = filepath.Join(base, "data", "audit")
+	want.Audit.DataDir, want.MCP.DataDir = filepath.Join(base, "data", "audit"), filepath.Join(base, "data", "mcp")
 	want.Mem.SessionsDir, want.Repl.Dir = filepath.Join(base, "sessions"), w.cwd
 	want.Repl.Socket = filepath.Join(w.runtime, "zino", "repl.sock")
 	want.Tools.Dir, want.Skills.Dir, want.Sys.SessionTemplate = cfg.Tools.Dir, cfg.Skills.Dir, filepath.Join(base, "SESSION.md")
