@@ -54,6 +54,7 @@ var entrances = map[string]entrance{
 	"github.com/chromedp":                 {product: []string{"zino/services/repl/browsertest"}, tests: []string{"zino/services/repl/endtoend", "zino/services/repl/web"}}, // a browser
 	"github.com/google/jsonschema-go":     {product: []string{"zino/services/mcp/..."}, tests: []string{"zino/proto"}},
 	"github.com/modelcontextprotocol":     {product: []string{"zino/services/mcp", "zino/services/mcp/server"}, tests: []string{"zino/services/constellation"}},
+	"golang.org/x/oauth2":                 {product: []string{"zino/services/mcp"}}, // tokens of the go-sdk
 	"github.com/rogpeppe/go-internal":     {tests: []string{"zino", "zino/pkg/fakellm", "zino/services/repl/page", "zino/services/rtr/..."}},
 }
 
