@@ -292,9 +292,14 @@ func (d *definition) parse(data []byte) error {
 		into any
 		want string
 	}{
-		{"type", &s.kind, "a text"}, {"command", &s.command, "a text"}, {"args", &s.args, "a list of texts"},
-		{"env", &s.env, "an object of texts"}, {"cwd", &s.cwd, "a text"}, {"url", &s.url, "a text"},
-		{"headers", &s.headers, "an object of texts"}, {"timeout", &s.timeout, "a number of milliseconds"},
+		{"type", &s.kind, "a text"},
+		{"command", &s.command, "a text"},
+		{"args", &s.args, "a list of texts"},
+		{"env", &s.env, "an object of texts"},
+		{"cwd", &s.cwd, "a text"},
+		{"url", &s.url, "a text"},
+		{"headers", &s.headers, "an object of texts"},
+		{"timeout", &s.timeout, "a number of milliseconds"},
 	} {
 		value := keys[field.key]
 		if value != nil && (len(value) > valueMax || json.Unmarshal(value, field.into) != nil) {

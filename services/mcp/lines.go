@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -63,7 +64,7 @@ func (l *lines) end() {
 				Code: codeTooLong, Message: fmt.Sprintf("the answer has %d bytes, more than the %d that are accepted", l.long, l.max),
 			}})
 		} else {
-			l.dropped++
+			atomic.AddInt64(&l.dropped, 1)
 		}
 		l.buf, l.tail, l.long, l.over = nil, nil, 0, false
 		return
@@ -72,7 +73,7 @@ func (l *lines) end() {
 		if message, err := decodeMessage(line); err == nil {
 			l.emit(message)
 		} else {
-			l.dropped++
+			atomic.AddInt64(&l.dropped, 1)
 		}
 	}
 	if l.buf = l.buf[:0]; cap(l.buf) > 1<<20 {

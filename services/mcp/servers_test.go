@@ -1,56 +1,12 @@
 package mcp
 
 import (
-	"io"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"zino/pkg/config"
-	"zino/pkg/rpc"
-	"zino/pkg/service"
 	"zino/pkg/zinotest"
-	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
-
-// env is a running service.
-type env struct {
-	*testing.T
-	*Service
-	cfg    *config.Config
-	client *rpc.Client
-}
-
-// newEnv starts a service with a configuration.
-func newEnv(t *testing.T, text string) *env {
-	t.Helper()
-	dir := zinotest.Dir(t)
-	t.Setenv("ZINO_HOME", filepath.Join(dir, "home"))
-	cfg, err := config.Parse([]byte(text), filepath.Join(dir, "ZINO.toml"), dir, "mcp")
-	zinotest.Must(t, err)
-	cfg.MCP.Socket = filepath.Join(dir, "mcp.sock")
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	s, err := New(cfg, log)
-	zinotest.Must(t, err)
-	srv := rpc.NewServer("mcp", log)
-	s.Register(srv)
-	l, err := service.ListenAndServe(srv, "mcp", cfg.MCP.Socket)
-	zinotest.Must(t, err)
-	t.Cleanup(func() {
-		l.Close()
-		zinotest.Must(t, s.Close())
-	})
-	return &env{t, s, cfg, rpctest.Client(t, "mcp", cfg.MCP.Socket)}
-}
-
-func (e *env) servers(req proto.ListServers) proto.ServerList {
-	e.Helper()
-	list, err := rpc.Call(e.Context(), e.client, proto.MCPServers, req)
-	zinotest.Must(e, err)
-	return list
-}
 
 // TestServers: definitions of the configuration and of .mcp.json, and what is wrong with
 // them.
