@@ -9,12 +9,13 @@ import (
 
 // choice is a question that one key answers. It takes the place of the editor.
 type choice struct {
-	text string
-	keys map[string]func() // by the key's name
+	text  string
+	keys  map[string]func() // by the key's name
+	guard *guard            // nil: keys that were typed ahead count
 }
 
 func (q *choice) key(c *chat, key input.Key) {
-	if do := q.keys[key.Name]; do != nil {
+	if do := q.keys[key.Name]; do != nil && (q.guard == nil || q.guard.open) {
 		c.choice = nil
 		do()
 	}

@@ -95,6 +95,11 @@ func (c *chat) begin(m message) {
 	ctx := c.openTurn(t)
 	c.tell("Working.")
 	c.mode.choice, c.mode.open = nil, c.currentMode()
+	c.trust(t, m, func() { c.startTurn(ctx, t, m) })
+}
+
+// startTurn has the daemon start the turn t.
+func (c *chat) startTurn(ctx context.Context, t *turn, m message) {
 	if c.isPlain() {
 		if c.session == "" {
 			c.session = proto.NewSessionID()

@@ -31,6 +31,9 @@ func (c *chat) region(width, height int) screen.Region {
 		return c.dialog(rows, width, height, c.approvalRows)
 	}
 	if c.choice != nil {
+		if c.choice.guard != nil {
+			c.appeared(c.choice.guard, guardTime)
+		}
 		row := c.widths.Clip(c.choice.text, width-1)
 		return screen.Region{Rows: append(rows, row), Row: len(rows), Col: c.widths.Of(row)}
 	}

@@ -155,6 +155,9 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 	}
 	turn.NoteRecall(env, known)
 	req.SessionID, req.NoSave = id, env.NoSave
+	if err := turn.Trust(ctx, env, d, req.Root); err != nil {
+		return err
+	}
 	if e.detach {
 		return detach(ctx, env, d, req)
 	}

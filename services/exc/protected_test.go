@@ -37,7 +37,7 @@ func TestProtect(t *testing.T) {
 	if want := []string{"/etc/zino", tools}; err != nil || !slices.Equal(s.host.protected, want) {
 		t.Errorf("got %q, %v", s.host.protected, err)
 	}
-	for name, want := range map[string]bool{"zino": true, "zino/zino.toml": true, "ZINO.toml": true, "AGENTS.md": true, ".git/x": true, "hosts": false} {
+	for name, want := range map[string]bool{"zino": true, "zino/zino.toml": true, "zino/trust.json": true, "ZINO.toml": true, "AGENTS.md": true, ".git/x": true, "hosts": false} {
 		if s.host.refuses(t, "/etc", name) != want {
 			t.Errorf("/etc/%s: want %v", name, want)
 		}
@@ -54,7 +54,7 @@ func TestProtectConfig(t *testing.T) {
 	cfg, err := config.Parse([]byte("system_prompt_file = 'mine.md'\n[mem]\nsessions_dir = 'talk'\n[api]\nkey_file = 'key'\n"), s.dir+"/link/my.toml", s.dir+"/link", "exc")
 	zinotest.Must(t, err)
 	s.ProtectConfig(cfg)
-	for _, name := range []string{".git", "AGENTS.md", "SYSTEM.md", "ZINO.toml", "key", "mine.md", "my.toml", "skills", "tools/x"} {
+	for _, name := range []string{".git", "AGENTS.md", "SYSTEM.md", "ZINO.toml", "key", ".agents/skills/x/SKILL.md", ".claude/settings.json", ".mcp.json", "mine.md", "my.toml", "skills", "tools/x"} {
 		if !s.host.refuses(t, dir, name) {
 			t.Errorf("%s may be written", name)
 		}

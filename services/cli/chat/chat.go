@@ -340,6 +340,9 @@ func (c *chat) answer(ctx context.Context, line string) error {
 
 // turn runs the turn of c.req. A session that is continued in another one stays there.
 func (c *chat) turn(ctx context.Context) (err error) {
+	if err := turn.Trust(ctx, c.Env, c.d, c.req.Root); err != nil {
+		return err
+	}
 	c.req.SessionID, err = turn.Run(ctx, c.Env, c.d, c.req, c.turns)
 	return err
 }

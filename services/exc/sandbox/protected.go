@@ -38,11 +38,9 @@ const (
 	readMax      = 16 << 20
 )
 
-// projectNames are protected in a root, whether they exist or not.
-var projectNames = []string{agentsName, config.FileName}
-
-// agentNames belong to other agents. They are protected where they exist.
-var agentNames = []string{".mcp.json", ".claude", ".agents"}
+// projectNames are protected in a root, whether they exist or not. What a project brings
+// for agents is trusted by its content: see services/daemon/trust.
+var projectNames = []string{agentsName, config.FileName, ".mcp.json", ".claude", ".agents"}
 
 // ProtectOptions say what is protected in a root.
 type ProtectOptions struct {
@@ -194,11 +192,6 @@ func (p *Protected) wanted() (list []entry) {
 	for _, path := range p.o.Live {
 		if exists(path) {
 			list = append(list, entry{Path: path, live: true})
-		}
-	}
-	for _, name := range agentNames {
-		if path := filepath.Join(root, name); exists(path) {
-			list = append(list, entry{Path: path})
 		}
 	}
 	for _, dir := range p.before.repls {

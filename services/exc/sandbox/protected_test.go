@@ -42,6 +42,9 @@ func newProtected(t *testing.T, o ProtectOptions, running ...*Protected) *Protec
 func (s *Protected) names() (list []string) {
 	for _, p := range s.entries {
 		rel, _ := filepath.Rel(s.o.Root, p.Path)
+		if p.info == nil && slices.Contains(projectNames, rel) {
+			continue
+		}
 		if (p.End || p.Link != "") && !slices.Contains([]string{agentsName, "ZINO.toml", ".gitmodules"}, rel) {
 			list = append(list, rel)
 		}
