@@ -23,6 +23,12 @@ type ToolsRequest struct {
 	Agents bool `json:"agents,omitzero"`
 	// Skill is as of run.
 	Skill bool `json:"skill,omitzero"`
+	// Root is as of run.
+	Root string `json:"root,omitzero"`
+	// Project is as of run.
+	Project Raw `json:"project,omitzero"`
+	// Offer is as of run.
+	Offer Raw `json:"offer,omitzero"`
 }
 
 // Tools are functions that a model may call.
@@ -116,6 +122,13 @@ type Run struct {
 	Calls []OpenCall `json:"calls,omitzero"`
 	// Files are the attachments of messages that are not stored with the session.
 	Files []FileData `json:"files,omitzero"`
+	// Project is the content of the trusted .mcp.json: see servers of mcp.
+	Project Raw `json:"project,omitzero"`
+	// Client has the MCP servers that the client of the turn brings, in the same form.
+	Client Raw `json:"client,omitzero"`
+	// Offer is the last event tools of the session: see ToolOffer. Absent: MCP tools were
+	// not offered yet.
+	Offer Raw `json:"offer,omitzero"`
 	// Says are messages of the user that follow messages and the results of calls.
 	Says []Say `json:"says,omitzero"`
 }

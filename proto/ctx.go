@@ -28,4 +28,6 @@ type Context struct {
 	// Messages are in OpenAI's form, in the order examples, memories, history.
 	// A memory whose messages are all in the history is left out.
 	Messages Raw `json:"messages"`
+	// Offer is as of get_messages of mem.
+	Offer Raw `json:"offer,omitzero"`
 }

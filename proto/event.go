@@ -53,6 +53,7 @@ var events = []Event{
 	event[Interrupted](TypeInterrupted),
 	event[Todo](TypeTodo),
 	event[Checkpoint](TypeCheckpoint),
+	event[ToolOffer](TypeTools),
 }
 
 func event[Fields any](typ string) Event { return Event{typ, reflect.TypeFor[Fields]()} }

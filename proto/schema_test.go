@@ -44,6 +44,7 @@ var rawSchemas = map[string]schema{
 
 	"arguments": {Type: "object"},
 	"project":   {Type: "object"},
+	"offer":     {Type: "object"},
 	"client":    {Type: "object"},
 
 	"plan":            {Type: "object"},

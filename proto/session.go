@@ -453,6 +453,8 @@ type SessionMessages struct {
 	Count int `json:"count"`
 	// Next is the offset behind the last event.
 	Next int64 `json:"next"`
+	// Offer is the last event tools of the session, an object: see run of agr.
+	Offer Raw `json:"offer,omitzero"`
 }
 
 // HoldSession names a session to lock.

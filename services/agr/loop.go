@@ -49,6 +49,8 @@ type Service struct {
 	mem          *rpc.Client
 	repl         *rpc.Client
 	sys          *rpc.Client
+	mcp          *rpc.Client
+	servers      atomic.Bool // MCP servers are configured
 	guard        *gate.Guard
 	excGone      time.Duration // how long exc may be gone during a call of a turn
 	masks        *mask.Source
@@ -61,7 +63,7 @@ type Service struct {
 
 // New returns the agent. It owns cat, and connects to the other services when needed.
 func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
-	return &Service{
+	s := &Service{
 		limit:        cfg.Agr.MaxIterations,
 		sessionLimit: cfg.Agr.SessionIterations,
 		todo:         cfg.Agr.Todo,
@@ -76,12 +78,15 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		mem:          &rpc.Client{Service: "mem", Path: cfg.Mem.Socket},
 		repl:         &rpc.Client{Service: "repl", Path: cfg.Repl.Socket},
 		sys:          &rpc.Client{Service: "sys", Path: cfg.Sys.Socket},
+		mcp:          &rpc.Client{Service: "mcp", Path: cfg.MCP.Socket},
 		guard:        gate.NewGuard(cfg),
 		excGone:      30 * time.Second,
 		masks:        mask.NewSource(cfg.Mask, log),
 		log:          log,
 		turns:        map[string]*barrier{},
 	}
+	s.UseServers(cfg)
+	return s
 }
 
 // UseAudit has the calls that agr itself carries out recorded in l. It must be called before
@@ -106,6 +111,7 @@ func (s *Service) Close() error {
 	s.mem.Close()
 	s.repl.Close()
 	s.sys.Close()
+	s.mcp.Close()
 	return s.cat.Close()
 }
 
@@ -113,6 +119,7 @@ func (s *Service) Close() error {
 func (s *Service) tools(ctx context.Context, req proto.ToolsRequest) (proto.Tools, error) {
 	k := s.kitOf()
 	k.agents, k.skill = req.Agents, req.Skill
+	k.mcp, _, _ = s.offerOf(ctx, proto.ListServers{Root: req.Root, Project: req.Project}, req.Offer)
 	return proto.Tools{Tools: offer(s.cat.Snapshot(), k)}, nil
 }
 
@@ -132,6 +139,8 @@ type turn struct {
 	session bool
 	tools   proto.Raw // of a session: what the model is offered
 	kit     kit       // of a session
+
+	unstored *proto.ToolOffer // of a session: to be reported with the first answer
 
 	barrier    *barrier     // of a session's turn: where it waits for the caller
 	open       []call       // of a session's turn: those of an earlier attempt
@@ -192,6 +201,11 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 	if t.session {
 		t.kit = s.kitOf()
 		t.kit.agents, t.kit.readOnly, t.kit.skill = req.Agents && req.Turn != "", req.ReadOnly, req.Skill
+		if !req.ReadOnly {
+			if err := t.offerMCP(); err != nil {
+				return proto.Text{}, err
+			}
+		}
 		t.tools = offer(s.cat.Snapshot(), t.kit)
 	}
 	for _, f := range req.Files {
@@ -217,6 +231,21 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 		return proto.Text{Iterations: &t.inferences, StopReason: string(reason), Usage: t.usage}, nil
 	}
 	return text, err
+}
+
+// offerMCP finds out what the turn offers of MCP servers.
+func (t *turn) offerMCP() error {
+	offer, fresh, notices := t.offerOf(t.ctx, proto.ListServers{Root: t.req.Root, Project: t.req.Project, Client: t.req.Client}, t.req.Offer)
+	t.kit.mcp = offer
+	if fresh {
+		t.unstored = offer
+	}
+	for _, text := range notices {
+		if err := t.report(t.out.Event, proto.TypeNotice, proto.Notice{Kind: proto.NoticeWarning, Text: text}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // loop asks the model until it asks for no tool, at most limit times.
@@ -524,6 +553,12 @@ func (in *inference) reportAnswer(answer proto.Text) error {
 	}
 	if in.last && len(calls) > 0 {
 		calls, state = nil, nil
+	}
+	if in.unstored != nil {
+		if err := in.report(in.out.Packet, proto.TypeTools, *in.unstored); err != nil {
+			return err
+		}
+		in.unstored = nil
 	}
 	if len(text) > 0 {
 		if err := in.report(in.out.Packet, proto.TypeAssistantFinal, proto.AssistantFinal{Text: string(text), State: state}); err != nil {

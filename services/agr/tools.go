@@ -218,6 +218,7 @@ type kit struct {
 	skill    bool // the prompt names skills
 	propose  bool // remember proposes memories: a person decides, so it counts as a read
 	readOnly bool // only what changes nothing
+	mcp      *proto.ToolOffer
 }
 
 // offered returns the tools of a session's turn: its own, those of its kit, executors
@@ -251,7 +252,7 @@ func offered(snapshot *catalog.Snapshot, k kit) []tool {
 	if len(snapshot.Skills) > 0 || k.agents {
 		list = append(list, taskOf(snapshot.Skills, k.agents))
 	}
-	return list
+	return append(list, mcpTools(k.mcp)...)
 }
 
 // readOnly returns the tools of a turn that may not change anything.

@@ -119,7 +119,7 @@ func (s *Service) session(ctx context.Context, req proto.Build) (proto.Context, 
 			req.SessionID, size, req.ContextTokens, req.SessionID,
 		)}
 	}
-	return proto.Context{Messages: reply.Messages}, ctx.Err()
+	return proto.Context{Messages: reply.Messages, Offer: reply.Offer}, ctx.Err()
 }
 
 // without logs that a part of a context is missing, unless the request was canceled.

@@ -31,6 +31,7 @@ type prompt struct {
 	system  proto.SystemPrompt
 	sysErr  error
 	context proto.Raw // a list of messages, or nil
+	offer   proto.Raw // the last event tools of the session, or nil
 	ctxErr  error
 
 	project    trust.Project
@@ -56,7 +57,7 @@ func (s *Service) prompt(ctx context.Context, get proto.GetPrompt, build *proto.
 		s.refreshHints(ctx)
 	}()
 	if build != nil {
-		p.context, p.ctxErr = s.context(ctx, *build)
+		p.context, p.offer, p.ctxErr = s.context(ctx, *build)
 	}
 	<-sysAnswered
 	<-hinted
@@ -90,15 +91,15 @@ func (s *Service) assemble(ctx context.Context, req proto.Chat, uid int, build *
 
 // context calls ctx. It validates the list, because a malformed one would invalidate
 // the whole prompt.
-func (s *Service) context(ctx context.Context, build proto.Build) (proto.Raw, error) {
+func (s *Service) context(ctx context.Context, build proto.Build) (messages, offer proto.Raw, err error) {
 	reply, err := rpc.Call(ctx, s.ctx, proto.CtxBuild, build)
 	if err != nil || reply.Messages == nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := message.Check(reply.Messages); err != nil {
-		return nil, fmt.Errorf("field %q: %w", "messages", err)
+		return nil, nil, fmt.Errorf("field %q: %w", "messages", err)
 	}
-	return reply.Messages, nil
+	return reply.Messages, reply.Offer, nil
 }
 
 // getPrompt returns the request to sys for a message.
@@ -173,7 +174,7 @@ func (s *Service) preview(ctx context.Context, req proto.Preview) (proto.Context
 	if p.ctxErr != nil {
 		return report, sessionError(p.ctxErr)
 	}
-	tools, err := rpc.Call(ctx, s.agr, proto.AgrTools, proto.ToolsRequest{Agents: true, Skill: p.system.OfferSkill})
+	tools, err := rpc.Call(ctx, s.agr, proto.AgrTools, proto.ToolsRequest{Agents: true, Skill: p.system.OfferSkill, Root: req.Root, Project: project.MCP, Offer: p.offer})
 	if err != nil {
 		return report, err
 	}

@@ -64,7 +64,7 @@ func (r *record) add(typ string, payload []byte, step int) error {
 			ToolUseID: f.ID, Output: orObject(f.Result), Attachments: f.Attachments, OK: f.OK, DurationMS: f.DurationMS,
 			Recovered: f.Recovered, Synthetic: f.Synthetic, Name: f.Name, Diff: f.Diff, Confinement: f.Confinement, Usage: f.Usage, Turn: r.turnID, Step: step, TS: timestamp(),
 		})
-	case proto.TypeUsage, proto.TypeTodo: // the packet is the event: unknown keys are kept
+	case proto.TypeUsage, proto.TypeTodo, proto.TypeTools: // the packet is the event: unknown keys are kept
 		payload = bytes.TrimRight(payload, " \t\r\n")
 		r.pending = append(r.next(), payload[:len(payload)-1]...)
 		if r.turnID != "" {

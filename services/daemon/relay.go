@@ -102,8 +102,8 @@ func (r *relay) Event(typ string, payload []byte) error {
 		return r.pass(payload)
 	}
 	switch typ {
-	case proto.TypeAssistantFinal, proto.TypeToolRequested, proto.TypeUsage, proto.TypeToolFinished, proto.TypeTodo:
-		if typ == proto.TypeAssistantFinal || typ == proto.TypeToolRequested {
+	case proto.TypeAssistantFinal, proto.TypeToolRequested, proto.TypeUsage, proto.TypeToolFinished, proto.TypeTodo, proto.TypeTools:
+		if typ == proto.TypeAssistantFinal || typ == proto.TypeToolRequested || typ == proto.TypeTools {
 			r.settled()
 		}
 		if typ == proto.TypeToolFinished {

@@ -164,7 +164,7 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 		list = message.Append(list, proto.RoleSystem, p.system.Content)
 	}
 	run := t.request(p.project, message.Close(message.Join(list, stored.Messages)))
-	run.Skill = p.system.OfferSkill
+	run.Skill, run.Offer = p.system.OfferSkill, stored.Offer
 	t.mu.Lock()
 	settles := len(t.log.Calls(t.log.Turn(t.id))) > 0
 	t.mu.Unlock()

@@ -186,7 +186,7 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 	}
 	r := &relay{out: out, events: req.Events}
 	run := s.sessionRun(req, p.project, p.messages(req.Message))
-	run.Owner, run.Skill = ownerOf(uid), p.system.OfferSkill
+	run.Owner, run.Skill, run.Offer = ownerOf(uid), p.system.OfferSkill, p.offer
 	var text proto.Text
 	if run.Token, err = s.token(req, "", uid); err == nil {
 		text, err = rpc.CallText(ctx, s.agr, proto.AgrRun, run, r)
@@ -232,7 +232,7 @@ func (t *turn) open(out *rpc.Out) (*relay, proto.Run, *proto.Error) {
 		return nil, proto.Run{}, offerNoSave(turnError(t.ctx, err))
 	}
 	run := t.request(p.project, p.messages(t.message))
-	run.Skill = p.system.OfferSkill
+	run.Skill, run.Offer = p.system.OfferSkill, p.offer
 	run.Says = r.deliver(t.takeSays(false, t.endedJobs(r)))
 	return r, run, nil
 }

@@ -36,7 +36,7 @@ func (l *Log) Packet(b, raw []byte, next int64, replay bool) (payload []byte, tu
 		if isText(c.useID) {
 			p.result()
 		}
-	case proto.TypeMode, proto.TypeUsage, proto.TypeTodo, proto.TypeUndo, proto.TypeInterrupted:
+	case proto.TypeMode, proto.TypeUsage, proto.TypeTodo, proto.TypeTools, proto.TypeUndo, proto.TypeInterrupted:
 		p.copy(c.kind, nil)
 	case proto.TypeTurn:
 		switch {

@@ -45,6 +45,9 @@ func (s *Store) Messages(ctx context.Context, req proto.GetMessages) (proto.Sess
 		if e.isDamaged() {
 			damaged++
 		}
+		if e.kind == proto.TypeTools && wire.Valid(line.Text) {
+			reply.Offer = bytes.Clone(line.Text)
+		}
 		if c.add(&e); c.size > s.room {
 			return reply, tooLarge
 		}
