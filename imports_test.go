@@ -79,7 +79,7 @@ var (
 			"github.com/mattn/go-runewidth", "github.com/muesli/cancelreader", "github.com/rivo/uniseg", "github.com/xo/terminfo",
 			"github.com/yuin/goldmark", "golang.org/x/sync", "golang.org/x/term",
 		},
-		"zino/services/cli/zino":           {"golang.org/x/mod", "mvdan.cc/sh/v3", "github.com/bmatcuk/doublestar/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
+		"zino/services/cli/zino":           {"golang.org/x/mod", "mvdan.cc/sh/v3", "github.com/bmatcuk/doublestar/v4", "go.yaml.in/yaml/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
 		"zino/services/ctx/zino-ctx":       {"github.com/fsnotify/fsnotify"},
 		"zino/services/daemon/zino-daemon": {"go.yaml.in/yaml/v3", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/exc/zino-exc": {

@@ -202,13 +202,19 @@ func memoryLine(id *int, tag string, messages proto.Raw) string {
 }
 
 // showTools lists what the model may call in the next turn.
-func (c *chat) showTools(string) { c.listTools("/tools", "The agent has no tools.", toolLines) }
+func (c *chat) showTools(string) {
+	c.listTools("/tools", "The agent has no tools.", func(_ []proto.Skill, functions string) []string { return toolLines(functions) })
+}
 
-// showSkills lists the skills of the tool task.
-func (c *chat) showSkills(string) { c.listTools("/skills", "The agent has no skills.", skillLines) }
+// showSkills lists the skills of the tools skill and task.
+func (c *chat) showSkills(string) {
+	c.listTools("/skills", "The agent has no skills.", func(skills []proto.Skill, functions string) []string {
+		return append(folderLines(skills), skillLines(functions)...)
+	})
+}
 
-// listTools prints what lines returns for the tools of the next turn.
-func (c *chat) listTools(title, none string, lines func(functions string) []string) {
+// listTools prints what lines returns for the skills and the tools of the next turn.
+func (c *chat) listTools(title, none string, lines func(skills []proto.Skill, functions string) []string) {
 	req := proto.Preview{SessionID: c.session, Root: c.root, Sandbox: c.request.Sandbox, Network: c.request.Network}
 	call(c, proto.DaemonContext, req, func(r proto.ContextReport, err error) {
 		if err != nil {
@@ -218,7 +224,7 @@ func (c *chat) listTools(title, none string, lines func(functions string) []stri
 		var list []string
 		for _, part := range r.Parts {
 			if part.Name == "tools" {
-				list = append(list, lines(part.Content)...)
+				list = append(list, lines(r.Skills, part.Content)...)
 			}
 		}
 		if len(list) == 0 {
@@ -252,6 +258,17 @@ func toolLines(functions string) []string {
 	var rows [][2]string
 	for _, t := range list {
 		rows = append(rows, [2]string{t.Function.Name, t.Function.Description})
+	}
+	return described(rows)
+}
+
+// folderLines formats the skills that are folders: name and first sentence.
+func folderLines(skills []proto.Skill) []string {
+	var rows [][2]string
+	for _, s := range skills {
+		if s.Usable() {
+			rows = append(rows, [2]string{s.Name, s.Description})
+		}
 	}
 	return described(rows)
 }

@@ -31,6 +31,19 @@ func TestSkillLines(t *testing.T) {
 	}
 }
 
+func TestFolderLines(t *testing.T) {
+	got := folderLines([]proto.Skill{
+		{Name: "pdf", Kind: proto.SkillFolder, Description: "Fills forms. Use it for PDF."},
+		{Name: "broken", Kind: proto.SkillFolder, Problem: "x"},
+		{Name: "pdf", Kind: proto.SkillFolder, Shadowed: true},
+		{Name: "disk", Kind: proto.SkillJSON},
+		{Name: "release", Kind: proto.SkillFolder, Description: "Cuts a release", UserOnly: true},
+	})
+	if want := []string{"  pdf      Fills forms", "  release  Cuts a release"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestRunZino checks that runs of zino get the socket and the configuration of this chat.
 func TestRunZino(t *testing.T) {
 	program := filepath.Join(zinotest.Dir(t), "zino")

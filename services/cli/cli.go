@@ -31,6 +31,7 @@ import (
 	"zino/services/cli/render"
 	"zino/services/cli/repl"
 	"zino/services/cli/sessions"
+	"zino/services/cli/skills"
 	"zino/services/cli/status"
 	"zino/services/cli/term"
 	"zino/services/cli/trust"
@@ -128,7 +129,7 @@ func newCommand(env *command.Env) *cobra.Command {
 		{"sessions", "Sessions:", []*cobra.Command{sessions.New(env, chat.NewResume(env)), sessions.NewRecall(env), newHandoff(env), newContext(env)}},
 		{"memory", "Memory:", []*cobra.Command{memory.New(env), newChannels(env)}},
 		{"pages", "Live pages:", []*cobra.Command{repl.New(env), repl.NewPages(env), repl.NewEval(env)}},
-		{"configuration", "Configuration:", []*cobra.Command{auth.New(env), short(auth.NewLogin(env)), mcp.New(env), newConfig(env), completion.New(env)}},
+		{"configuration", "Configuration:", []*cobra.Command{auth.New(env), short(auth.NewLogin(env)), mcp.New(env), skills.New(env), newConfig(env), completion.New(env)}},
 		{"services", "Services:", []*cobra.Command{newUp(env), status.New(env), newDescribe(env), newVersion(env)}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

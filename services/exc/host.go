@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/catalog/skill/folders"
 	"zino/pkg/config"
 	"zino/pkg/keys"
 	"zino/proto"
@@ -37,6 +38,7 @@ type host struct {
 	protected []string // Zino's own files, whether they exist or not
 	data      []string // directories that Zino writes to, once they exist
 	secrets   []string // where the user's keys are, whether they exist or not
+	skills    []string // directories with folders of skills, which code may read, whether they exist or not
 	private   []string // what exc and the daemon keep of turns, which code must not read, whether it exists or not
 
 	mu     sync.Mutex
@@ -110,7 +112,20 @@ func (h *host) readable(program, path string) []string {
 	if real, err := filepath.EvalSymlinks(program); err == nil && program != "" {
 		list = append(list, sandbox.Companions(filepath.Dir(real), h.home)...)
 	}
-	return list
+	return append(list, h.skillFolders()...)
+}
+
+// skillFolders are the real paths of the skills of the user and the host: their folders,
+// and those that links in them lead to.
+func (h *host) skillFolders() (list []string) {
+	for _, dir := range h.skills {
+		for _, real := range realPaths(append([]string{dir}, folders.In(dir)...)) {
+			if !sandbox.Within(h.home, real) && !sandbox.Within("/", real) { // else it is not a directory for skills alone
+				list = append(list, real)
+			}
+		}
+	}
+	return sandbox.Outermost(list)
 }
 
 // hidden are the private data and the secrets of the host and of the user within dirs, all

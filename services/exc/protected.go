@@ -2,11 +2,13 @@ package exc
 
 import (
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	"zino/pkg/config"
+	"zino/pkg/keys"
 	"zino/services/exc/sandbox"
 )
 
@@ -18,10 +20,19 @@ func (s *Service) Protect(paths ...string) {
 }
 
 // ProtectConfig protects all that a configuration names: itself, the parts of the
-// prompt, and what Zino remembers. Directories that Zino writes to are protected
-// once they exist: it makes them when it needs them. A file with a key is hidden.
+// prompt, the skills, and what Zino remembers. Directories that Zino writes to are protected
+// once they exist: it makes them when it needs them. A file with a key is hidden. The
+// folders of skills are readable at each level.
 func (s *Service) ProtectConfig(c *config.Config) {
 	s.Protect(c.File, c.Tools.Dir, c.Skills.Dir, c.Sys.Template, c.Sys.SessionTemplate, c.SystemPromptFile, c.API.KeyFile)
+	base, err := keys.Base(os.Getenv)
+	if err != nil {
+		base = ""
+	}
+	for _, place := range c.Skills.Places(s.host.home, base) {
+		s.host.skills = append(s.host.skills, absolutes([]string{place.Dir})...)
+	}
+	s.Protect(s.host.skills...)
 	s.host.secrets = append(s.host.secrets, absolutes([]string{c.API.KeyFile})...)
 	s.host.data = append(s.host.data, absolutes([]string{c.Mem.DataDir, c.Mem.SessionsDir, c.Rtr.DataDir})...)
 	s.host.private = append(s.host.private, absolutes([]string{c.Daemon.DataDir})...)

@@ -15,11 +15,13 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"zino/pkg/catalog/skill/folders"
 )
 
 const (
 	// File is the name of the file that makes a folder a skill.
-	File = "SKILL.md"
+	File = folders.File
 
 	// maxFiles and maxBytes limit a folder of a project, which is hashed whole.
 	maxFiles = 2000

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"zino/pkg/catalog/frontmatter"
+	"zino/pkg/catalog/skill/folders"
 	"zino/pkg/config"
 	"zino/pkg/text"
 	"zino/proto"
@@ -24,8 +25,7 @@ import (
 
 const (
 	maxSkills      = 200
-	maxDepth       = 2     // folders of skills below a place
-	maxEntries     = 10000 // directory entries that are looked at, of a place or a folder
+	maxEntries     = 10000 // files of a folder that are looked at
 	maxDescription = 1024  // characters
 	maxName        = 64
 
@@ -79,7 +79,7 @@ func (l *Loader) List(project []proto.ProjectSkill, places []config.SkillPlace) 
 		}
 	}
 	for _, place := range places {
-		for _, dir := range folders(place.Dir) {
+		for _, dir := range folders.In(place.Dir) {
 			if real, err := filepath.EvalSymlinks(dir); err == nil && !known(real) {
 				list = append(list, l.ofPlace(place.Source, real, filepath.Base(dir)))
 			}
@@ -113,44 +113,6 @@ func (l *Loader) forget(dirs []string) {
 			delete(l.parsed, path)
 		}
 	}
-}
-
-// folders returns the directories with a SKILL.md, at most maxDepth below dir.
-func folders(dir string) (list []string) {
-	left := maxEntries
-	var look func(dir string, depth int)
-	look = func(dir string, depth int) {
-		for _, name := range names(dir, &left) {
-			path := filepath.Join(dir, name)
-			if info, err := os.Stat(path); err != nil || !info.IsDir() {
-				continue
-			}
-			if _, err := os.Lstat(filepath.Join(path, File)); err == nil {
-				list = append(list, path)
-			} else if depth < maxDepth {
-				look(path, depth+1)
-			}
-		}
-	}
-	look(dir, 1)
-	return list
-}
-
-// names returns the visible entries of a directory in order, and counts them.
-func names(dir string, left *int) []string {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	if *left <= 0 {
-		return nil
-	}
-	all, _ := f.Readdirnames(*left)
-	*left -= len(all)
-	all = slices.DeleteFunc(all, func(name string) bool { return strings.HasPrefix(name, ".") })
-	slices.Sort(all)
-	return all
 }
 
 // ofProject reads a skill of a project, whose folder must be the one that was trusted.
@@ -343,4 +305,12 @@ func usableName(name string) bool {
 	return len(name) <= maxName && name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
 	})
+}
+
+// Check returns the skill in a folder, or those below a directory.
+func (l *Loader) Check(dir string) []proto.Skill {
+	if _, err := os.Lstat(filepath.Join(dir, File)); err == nil {
+		return []proto.Skill{l.ofPlace(proto.SkillOfUser, dir, filepath.Base(dir))}
+	}
+	return l.List(nil, []config.SkillPlace{{Source: proto.SkillOfUser, Dir: dir}})
 }
