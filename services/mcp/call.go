@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -223,7 +224,7 @@ func (s *Service) attempt(ctx context.Context, c *call, d *definition, req proto
 		return err
 	})
 	if err != nil {
-		return result, errors.Is(err, errEnded) && (info.ReadOnly || info.Idempotent), err
+		return result, errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, errEnded) && (info.ReadOnly || info.Idempotent), err
 	}
 	result, err = resultOf(reply, c.wanted)
 	return result, false, err
@@ -281,10 +282,10 @@ func (in *instance) do(ctx context.Context, c *call, ask func(ctx context.Contex
 		go in.awaitSign(time.Now())
 		return cause
 	}
-	if _, ok := errors.AsType[*jsonrpc.Error](err); ok && !errors.Is(err, mcp.ErrConnectionClosed) {
-		return err
+	if errors.Is(err, mcp.ErrConnectionClosed) { // it was not sent
+		return fmt.Errorf("%w (%w)", in.lost(), mcp.ErrConnectionClosed)
 	}
-	if in.program == nil && !errors.Is(err, mcp.ErrConnectionClosed) {
+	if in.program == nil || answered(err) {
 		return err
 	}
 	return in.lost()
@@ -348,7 +349,10 @@ func (s *Service) explain(ctx context.Context, d *definition, err error) error {
 	case errors.Is(err, proto.ErrUnavailable):
 		return &toolError{proto.ToolUnavailable, err.Error(), nil}
 	case errors.Is(err, errEnded):
-		return toolErrorf(proto.ToolUnavailable, "%s: %v", d.name, strings.TrimPrefix(err.Error(), errEnded.Error()+": "))
+		reason := strings.TrimSuffix(strings.TrimPrefix(err.Error(), errEnded.Error()+": "), " ("+mcp.ErrConnectionClosed.Error()+")")
+		return toolErrorf(proto.ToolUnavailable, "%s: %s", d.name, reason)
+	case errors.Is(err, errTooLong), strings.Contains(err.Error(), "SSE event exceeded"): // the SDK has no error value for it
+		return toolErrorf(proto.ToolTooLarge, "%s: the answer has more than the %d bytes that are accepted", d.name, d.resultBytes())
 	case errors.As(err, &rpcErr) && rpcErr.Code == codeTooLong:
 		return toolErrorf(proto.ToolTooLarge, "%s: %s", d.name, rpcErr.Message)
 	case errors.As(err, &rpcErr):
@@ -357,13 +361,16 @@ func (s *Service) explain(ctx context.Context, d *definition, err error) error {
 	return toolErrorf(proto.ToolUnavailable, "%s: %s", d.name, text.Clip(clean(message(err), 1000), 1000))
 }
 
+// ofMethod matches the names of methods that the SDK puts in front of an error.
+var ofMethod = regexp.MustCompile(`^((calling|sending) "[^"]*": )+`)
+
 // message returns what a server or the SDK says about an error, without the names of
 // methods.
 func message(err error) string {
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return e.Message
 	}
-	return err.Error()
+	return ofMethod.ReplaceAllString(err.Error(), "")
 }
 
 // permit returns nil if a call may be made: the mode of the turn whose model asks, the

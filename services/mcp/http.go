@@ -1,9 +1,11 @@
 package mcp
 
 import (
-	"maps"
+	"errors"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,28 +27,42 @@ func (in *instance) transport() (mcp.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &mcp.StreamableClientTransport{
-		Endpoint: in.d.URL, HTTPClient: newHTTPClient(headers), DisableStandaloneSSE: true, MaxEventSize: in.d.resultBytes(),
-	}, nil
+	t := &mcp.StreamableClientTransport{
+		Endpoint: in.d.URL, HTTPClient: newHTTPClient(headers, in.d.resultBytes()), DisableStandaloneSSE: true, MaxEventSize: in.d.resultBytes(),
+	}
+	if !hasAuthorization(headers) {
+		t.OAuthHandler = &authorizer{s: in.s, d: in.d}
+	}
+	return t, nil
+}
+
+// hasAuthorization reports whether a static token is configured.
+func hasAuthorization(headers map[string]string) bool {
+	for name := range headers {
+		if strings.EqualFold(name, "Authorization") {
+			return true
+		}
+	}
+	return false
 }
 
 // environment returns the variables of a server's program, with its secrets.
 func (s *Service) environment(d *definition) (map[string]string, error) {
-	return maps.Clone(d.Env), nil
+	return s.secretsOf(d, d.Env)
 }
 
 // headers returns the headers of the requests to a server, with its secrets.
 func (s *Service) headers(d *definition) (map[string]string, error) {
-	return maps.Clone(d.Headers), nil
+	return s.secretsOf(d, d.Headers)
 }
 
-// newHTTPClient returns a client that sends headers, and does not follow redirects to another
-// origin.
-func newHTTPClient(headers map[string]string) *http.Client {
+// newHTTPClient returns a client that sends headers, accepts answers of at most so many bytes,
+// and does not follow redirects to another origin.
+func newHTTPClient(headers map[string]string, limit int) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: connectTimeout}).DialContext
 	transport.TLSHandshakeTimeout = connectTimeout
-	return &http.Client{Transport: &headerTransport{transport, headers}, CheckRedirect: sameOrigin}
+	return &http.Client{Transport: &boundedTransport{transport, headers, limit}, CheckRedirect: sameOrigin}
 }
 
 // sameOrigin refuses a redirect to another origin.
@@ -57,18 +73,44 @@ func sameOrigin(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// headerTransport adds headers to requests.
-type headerTransport struct {
+// boundedTransport adds headers to requests, and limits answers other than streams of events,
+// whose events the SDK limits.
+type boundedTransport struct {
 	http.RoundTripper
 	headers map[string]string
+	limit   int
 }
 
-func (t *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if len(t.headers) > 0 {
 		req = req.Clone(req.Context())
 		for name, value := range t.headers {
 			req.Header.Set(name, value)
 		}
 	}
-	return t.RoundTripper.RoundTrip(req)
+	resp, err := t.RoundTripper.RoundTrip(req)
+	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = &boundedBody{resp.Body, t.limit}
+	}
+	return resp, err
+}
+
+// errTooLong: an answer has more bytes than are accepted.
+var errTooLong = errors.New("the answer is too long")
+
+// boundedBody is the body of an answer, of which left bytes are accepted.
+type boundedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
+	if b.left -= n; b.left < 0 {
+		return 0, errTooLong
+	}
+	return n, err
 }

@@ -40,6 +40,8 @@ type Service struct {
 
 	exc     *rpc.Client
 	catalog *catalog
+	secrets secrets
+	oauth   oauth
 	schemas schemas
 	pool    pool
 	wg      sync.WaitGroup // of instances
@@ -67,7 +69,11 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	s := &Service{
 		guard: gate.NewGuard(cfg), log: log, getenv: os.LookupEnv, personal: !cfg.Gate.RequireToken,
 		exc: &rpc.Client{Service: "exc", Path: cfg.Exc.Socket}, catalog: known,
-		pool: pool{instances: map[string]*instance{}, history: map[string]*history{}},
+		oauth: oauth{pending: map[string]*pendingLogin{}, challenges: map[string]*challenge{}},
+		pool:  pool{instances: map[string]*instance{}, history: map[string]*history{}},
+	}
+	if s.secrets.dir, err = secretsDir(s.personal, cfg.MCP.DataDir); err != nil {
+		return nil, err
 	}
 	s.load = func() (*config.Config, error) { return config.Load(cfg.File, "mcp") }
 	s.Apply(cfg)
@@ -146,6 +152,10 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MCPPrompts, s.Prompts)
 	rpc.Handle(srv, proto.MCPPrompt, s.Prompt)
 	rpc.Handle(srv, proto.MCPTest, s.Test)
+	rpc.Handle(srv, proto.MCPLoginBegin, s.LoginBegin)
+	rpc.Handle(srv, proto.MCPLoginEnd, s.LoginEnd)
+	rpc.Handle(srv, proto.MCPLogout, s.Logout)
+	rpc.Handle(srv, proto.MCPSecretSet, s.SecretSet)
 	rpc.Handle(srv, proto.MCPReload, s.Reload)
 	srv.OnStats(s.stats)
 	srv.KeepWhile(s.running)
@@ -183,6 +193,11 @@ func (s *Service) Close() error {
 		wg.Go(in.end)
 	}
 	wg.Wait()
+	s.oauth.mu.Lock()
+	for _, p := range s.oauth.pending {
+		p.cancel()
+	}
+	s.oauth.mu.Unlock()
 	s.wg.Wait()
 	s.exc.Close()
 	return s.catalog.close()
