@@ -30,6 +30,7 @@ func TestDocCommands(t *testing.T) {
 	for name, check := range map[string]func(*testing.T, *zinotest.Screen, *fakellm.Server){
 		"README.md":           checkFirstExample,
 		"docs/quick-start.md": checkFirstBug,
+		"docs/schema.md":      checkSchema,
 	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			turns, err := fakellm.Load("testdata/docs/provider.txt")
@@ -42,7 +43,7 @@ func TestDocCommands(t *testing.T) {
 			zinotest.Must(t, err)
 			runLine(t, s, "cd "+tree)
 			blocks := shellBlocks(t, name)
-			if len(blocks) < 8 {
+			if len(blocks) < 6 {
 				t.Fatalf("only %d sh blocks in %s", len(blocks), name)
 			}
 			for _, line := range blocks {
@@ -144,6 +145,10 @@ func checkFirstExample(t *testing.T, s *zinotest.Screen, provider *fakellm.Serve
 func checkFirstBug(t *testing.T, s *zinotest.Screen, provider *fakellm.Server) {
 	checkMean(t, filepath.Join(s.Dir, "home", "first-bug"))
 	zinotest.Contains(t, "the terminal", s.History(), "-    return sum(xs) / len(xs) + 1", "the test passes.", "Go on with: zino sessions resume")
+}
+
+func checkSchema(t *testing.T, s *zinotest.Screen, _ *fakellm.Server) {
+	zinotest.Contains(t, "the terminal", s.History(), `{"name":"Ada Lovelace","year":1843}`, "\nAda Lovelace\n")
 }
 
 func checkMean(t *testing.T, dir string) {

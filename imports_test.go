@@ -52,9 +52,9 @@ var entrances = map[string]entrance{
 	"github.com/landlock-lsm/go-landlock": {product: []string{"zino/services/exc/..."}},
 	"github.com/coder/websocket":          {product: []string{"zino/services/repl/web"}, tests: []string{"zino/services/repl/zino-repl"}},
 	"github.com/chromedp":                 {product: []string{"zino/services/repl/browsertest"}, tests: []string{"zino/services/repl/endtoend", "zino/services/repl/web"}}, // a browser
-	"github.com/google/jsonschema-go":     {product: []string{"zino/services/mcp/..."}, tests: []string{"zino/proto"}},
 	"github.com/modelcontextprotocol":     {product: []string{"zino/services/mcp", "zino/services/mcp/server"}, tests: []string{"zino/services/constellation"}},
-	"golang.org/x/oauth2":                 {product: []string{"zino/services/mcp"}}, // tokens of the go-sdk
+	"golang.org/x/oauth2":                 {product: []string{"zino/services/mcp"}},                                                       // tokens of the go-sdk
+	"github.com/google/jsonschema-go":     {product: []string{"zino/pkg/schema", "zino/services/mcp/..."}, tests: []string{"zino/proto"}}, // values checked against a schema
 	"github.com/rogpeppe/go-internal":     {tests: []string{"zino", "zino/pkg/fakellm", "zino/services/repl/page", "zino/services/rtr/..."}},
 }
 
@@ -81,7 +81,7 @@ var (
 		},
 		"zino/services/cli/zino":           {"golang.org/x/mod", "mvdan.cc/sh/v3", "github.com/bmatcuk/doublestar/v4", "go.yaml.in/yaml/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
 		"zino/services/ctx/zino-ctx":       {"github.com/fsnotify/fsnotify"},
-		"zino/services/daemon/zino-daemon": {"go.yaml.in/yaml/v3", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
+		"zino/services/daemon/zino-daemon": {"github.com/google/jsonschema-go", "go.yaml.in/yaml/v3", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/exc/zino-exc": {
 			"github.com/aymanbagabas/go-udiff", "github.com/fsnotify/fsnotify",
 			"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3",

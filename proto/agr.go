@@ -117,6 +117,9 @@ type Run struct {
 	// Mask is what secrets in results of calls are masked with; absent: shapes and
 	// configured values only.
 	Mask *Masking `json:"mask,omitzero"`
+	// OutputSchema is the JSON Schema that the model is asked to answer by: see infer of
+	// rtr. The caller checks the answer.
+	OutputSchema Raw `json:"output_schema,omitzero"`
 	// Calls are calls of an earlier attempt without results: agr settles them
 	// before it asks the model. They are the last calls of messages.
 	Calls []OpenCall `json:"calls,omitzero"`

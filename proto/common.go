@@ -127,6 +127,8 @@ type Text struct {
 	// StopReason is why the model stopped: "stop", "tool_calls", "length" (cut
 	// by the token limit), "refusal", "filter", or the provider's own reason.
 	StopReason string `json:"stop_reason,omitzero"`
+	// Structured is the value of an answer that was asked for with output_schema.
+	Structured Raw `json:"structured,omitzero"`
 	// Usage is what the answer consumed; absent if the provider did not report it.
 	Usage *Usage `json:"usage,omitzero"`
 	// Provider is the kind of provider that answered.

@@ -117,6 +117,10 @@ type Chat struct {
 	// Reachable is true if a person can be asked during the turn. What would be asked
 	// otherwise is denied.
 	Reachable bool `json:"reachable,omitzero"`
+	// OutputSchema is a JSON Schema, of draft 2020-12 or 7 and up to 256 KiB, of the
+	// last answer. That is asked for again, up to twice, if it does not match: then
+	// the turn ends with an error of the kind schema. It needs session_id.
+	OutputSchema Raw `json:"output_schema,omitzero"`
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.
 	Events bool `json:"events,omitzero"`
@@ -210,7 +214,7 @@ type Forward struct {
 	Request Raw `json:"request"`
 }
 
-// TurnStart is a message that starts a turn. The fields up to reachable are those of a
+// TurnStart is a message that starts a turn. The fields up to output_schema are those of a
 // chat request.
 type TurnStart struct {
 	// Message is the user's text.
@@ -252,6 +256,8 @@ type TurnStart struct {
 	Mode string `json:"mode,omitzero"`
 	// Reachable is true if a person can be asked during the turn.
 	Reachable bool `json:"reachable,omitzero"`
+	// OutputSchema is a JSON Schema of the last answer.
+	OutputSchema Raw `json:"output_schema,omitzero"`
 	// RequestID identifies the message: up to 64 of the characters A-Z, a-z, 0-9, _
 	// and -, made at random. A repeat returns the turn that the first one started, if
 	// that is open or among the last 20 of the session.
@@ -532,7 +538,7 @@ type UserMessage struct {
 	Turn string `json:"turn,omitzero"`
 	// Text is the message.
 	Text string `json:"text"`
-	// Via is "start", "steer", "queue" or "job".
+	// Via is "start", "steer", "queue", "job" or "schema".
 	Via string `json:"via"`
 	// Say is the id of the turn_say that it came with.
 	Say string `json:"say,omitzero"`

@@ -37,7 +37,9 @@ type Error struct {
 	// Kind says what failed. At a provider: "http_status" (Status has the
 	// number), "timeout", "parse" (malformed data) or "api_error" (it reports an
 	// error, or cannot be reached). A session that cannot be read or stored:
-	// "session". An attachment that is not known: "attachment". A service that a turn's run needs and that went away: "transport".
+	// "session". An attachment that is not known: "attachment". A service that a turn's
+	// run needs and that went away: "transport". An answer that does not match
+	// output_schema, or a schema that cannot be used: "schema".
 	Kind string `json:"kind,omitzero"`
 	// Status is the HTTP status of a provider's answer, where there was one.
 	Status int `json:"status,omitzero"`
@@ -54,6 +56,7 @@ const (
 	ErrorKindAPIError   = "api_error"   // a provider reports an error, or cannot be reached
 	ErrorKindSession    = "session"     // a session cannot be read or stored
 	ErrorKindTransport  = "transport"   // a service that the agent needs went away: the turn can be resumed
+	ErrorKindSchema     = "schema"      // an answer does not match output_schema, or that cannot be used
 	ErrorKindUsage      = "usage"       // the command line is wrong
 	ErrorKindInternal   = "internal"    // everything else
 )

@@ -113,8 +113,8 @@ type LogMessage struct {
 	Step int `json:"step,omitzero"`
 	// Say is the id of the turn_say that the message came with.
 	Say string `json:"say,omitzero"`
-	// Via is how a user's message came into the turn: "start", "steer", "queue" or
-	// "job"; absent: "start".
+	// Via is how a user's message came into the turn: "start", "steer", "queue",
+	// "job" or "schema"; absent: "start".
 	Via string `json:"via,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`

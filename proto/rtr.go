@@ -107,6 +107,10 @@ type Infer struct {
 	// that a provider asks for is not waited for: the answer is the error limit, or
 	// budget, with the end of the pause in details, in RFC 3339, UTC.
 	OnLimit string `json:"on_limit,omitzero"`
+	// OutputSchema is a JSON Schema that the model is asked to answer by: in the
+	// provider's own form where that is known to be accepted, else in the system
+	// prompt. The answer is not checked.
+	OutputSchema Raw `json:"output_schema,omitzero"`
 	// Events asks for packets of type reasoning (a Reasoning) and notice (a Notice)
 	// between the chunks. It implies stream.
 	Events bool `json:"events,omitzero"`

@@ -51,6 +51,8 @@ var rawSchemas = map[string]schema{
 	"tools":           {Type: "array", Items: &schema{Type: "object"}},
 	"tool_calls":      {Type: "array", Items: &schema{Type: "object"}},
 	"reasoning_state": {Type: "object"},
+	"output_schema":   {Type: "object"},
+	"structured":      {},
 }
 
 // describe makes what the service of that name answers to describe.

@@ -52,10 +52,11 @@ type By struct {
 
 // Ways in which a user's message came into a turn.
 const (
-	ViaStart = "start" // it started the turn
-	ViaSteer = "steer" // turn_say added it to the open turn
-	ViaQueue = "queue" // turn_say queued it as a turn of its own
-	ViaJob   = "job"   // a job of the session ended
+	ViaStart  = "start"  // it started the turn
+	ViaSteer  = "steer"  // turn_say added it to the open turn
+	ViaQueue  = "queue"  // turn_say queued it as a turn of its own
+	ViaJob    = "job"    // a job of the session ended
+	ViaSchema = "schema" // the answer did not match output_schema: it is asked for again
 )
 
 // Types of the events of turns in the session log. "todo" is also a packet.
@@ -114,6 +115,9 @@ type LogTurn struct {
 	Discarded string `json:"discarded,omitzero"`
 	// StopReason is why the model stopped, with done.
 	StopReason string `json:"stop_reason,omitzero"`
+	// Structured is the value of an answer that was asked for with output_schema, with
+	// done.
+	Structured Raw `json:"structured,omitzero"`
 	// Iterations is the number of inferences, with done.
 	Iterations int `json:"iterations,omitzero"`
 	// Usage is the sum over the turn, with done.
@@ -212,6 +216,8 @@ type Checkpoint struct {
 	// Batch are the ids of the calls that start next, with calls and delegate; with
 	// approval the id of the one call that needs it.
 	Batch []string `json:"batch,omitzero"`
+	// StopReason is why the model stopped, with end.
+	StopReason string `json:"stop_reason,omitzero"`
 	// Needed is what the service that carries the call out says about it, with approval.
 	Needed *ApprovalNeeded `json:"needed,omitzero"`
 }

@@ -150,6 +150,7 @@ func (m Model) rules() []rule {
 		{"rtr.model.name", m.Name != "", "given: a model's identifier, in which '*' stands for any characters"},
 		{"rtr.model.provider", m.Provider == "" || isProvider(m.Provider), providers()},
 		{"rtr.model.tools", slices.Contains([]string{"", "native", "text"}, m.Tools), `"native" or "text"`},
+		{"rtr.model.schema", slices.Contains([]string{"", "native", "prompt"}, m.Schema), `"native" or "prompt"`},
 		{"rtr.model.wire", m.Wire == "" || slices.Contains(Wires, m.Wire), `"responses" or "chat"`},
 		{"rtr.model.context", m.Context >= 0, "0 (as the server has it) or more"},
 	}

@@ -378,6 +378,7 @@ type Model struct {
 	Name           string    `toml:"name"`             // identifier; '*' matches any characters
 	Provider       string    `toml:"provider"`         // empty: any
 	Tools          string    `toml:"tools"`            // "native" or "text"; empty: as known
+	Schema         string    `toml:"schema"`           // "native" or "prompt": how an answer by a JSON Schema is asked for; empty: as known
 	Wire           string    `toml:"wire"`             // of Wires, at openai; empty: as known
 	Refuses        *[]string `toml:"refuses"`          // of Refusable; absent: as known, empty: nothing
 	Images         *bool     `toml:"images"`           // whether images are accepted; absent: as known, else true

@@ -210,6 +210,8 @@ func valuesOf(field reflect.StructField) []reflect.Value {
 	switch field.Name {
 	case "Provider":
 		return []reflect.Value{reflect.ValueOf("openai")}
+	case "Schema":
+		return []reflect.Value{reflect.ValueOf("prompt")}
 	case "Wire":
 		return []reflect.Value{reflect.ValueOf("chat")}
 	}

@@ -34,7 +34,8 @@ type anthropicRequest struct {
 		BudgetTokens int    `json:"budget_tokens"`
 	} `json:"thinking"`
 	Output struct {
-		Effort string `json:"effort"`
+		Effort string        `json:"effort"`
+		Format *answerFormat `json:"format"`
 	} `json:"output_config"`
 	Temperature  *float64        `json:"temperature"`
 	TopP         *float64        `json:"top_p"`
@@ -63,6 +64,9 @@ func legalAnthropic(r *Request) error {
 	var in anthropicRequest
 	if err := decodeBody(r.Body, &in); err != nil {
 		return err
+	}
+	if err := in.Output.Format.legal(false); err != nil {
+		return fmt.Errorf("output_config: %w", err)
 	}
 	switch {
 	case r.Header.Get("Anthropic-Version") == "":

@@ -39,6 +39,8 @@ func legalGemini(r *Request) error {
 				Level  string `json:"thinkingLevel"`
 				Budget *int   `json:"thinkingBudget"`
 			} `json:"thinkingConfig"`
+			MIMEType string          `json:"responseMimeType"`
+			Schema   json.RawMessage `json:"responseJsonSchema"`
 		} `json:"generationConfig"`
 		Tools []struct {
 			Functions []struct {
@@ -55,6 +57,14 @@ func legalGemini(r *Request) error {
 		return fmt.Errorf("thinkingConfig: unknown thinkingLevel %q", thinking.Level)
 	case thinking.Level != "" && thinking.Budget != nil:
 		return errors.New("thinkingConfig: both thinkingLevel and thinkingBudget")
+	}
+	if !absent(in.Config.Schema) {
+		if in.Config.MIMEType != "application/json" {
+			return errors.New("generationConfig: responseJsonSchema needs the responseMimeType application/json")
+		}
+		if err := legalSchema(in.Config.Schema); err != nil {
+			return err
+		}
 	}
 	var names []string
 	for _, t := range in.Tools {

@@ -23,13 +23,23 @@ type ollamaMessage struct {
 
 func legalOllama(r *Request) error {
 	var in struct {
-		Think json.RawMessage `json:"think"`
+		Think  json.RawMessage   `json:"think"`
+		Format json.RawMessage   `json:"format"`
+		Tools  []json.RawMessage `json:"tools"`
 	}
 	if err := decodeBody(r.Body, &in); err != nil {
 		return err
 	}
 	if !absent(in.Think) && !slices.Contains([]string{"true", "false", `"low"`, `"medium"`, `"high"`}, string(in.Think)) {
 		return fmt.Errorf("think: neither a boolean nor a level: %s", in.Think)
+	}
+	if !absent(in.Format) {
+		if err := legalSchema(in.Format); err != nil {
+			return err
+		}
+		if len(in.Tools) > 0 {
+			return errors.New("format: with tools the model cannot call one")
+		}
 	}
 	return legalChat[ollamaMessage](r)
 }

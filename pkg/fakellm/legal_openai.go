@@ -31,9 +31,21 @@ func legalOpenAI(r *Request) error {
 		Reasoning struct {
 			Effort string `json:"effort"`
 		} `json:"reasoning"`
+		Format *struct {
+			Type   string        `json:"type"`
+			Schema *answerFormat `json:"json_schema"`
+		} `json:"response_format"`
 	}
 	if err := decodeBody(r.Body, &in); err != nil {
 		return err
+	}
+	if f := in.Format; f != nil {
+		if f.Type != "json_schema" || f.Schema == nil {
+			return errors.New("response_format: needs the type json_schema and json_schema")
+		}
+		if err := f.Schema.legal(true); err != nil {
+			return fmt.Errorf("response_format: %w", err)
+		}
 	}
 	for _, effort := range []string{in.Effort, in.Reasoning.Effort} {
 		if !slices.Contains(openaiEfforts, effort) {

@@ -33,6 +33,9 @@ func legalResponses(r *Request) error {
 		Reasoning struct {
 			Effort string `json:"effort"`
 		} `json:"reasoning"`
+		Text struct {
+			Format *answerFormat `json:"format"`
+		} `json:"text"`
 		Tools []struct {
 			Type       string          `json:"type"`
 			Name       string          `json:"name"`
@@ -48,7 +51,10 @@ func legalResponses(r *Request) error {
 	if err := decodeBody(r.Body, &members); err != nil {
 		return err
 	}
-	for _, name := range []string{"messages", "max_tokens", "max_completion_tokens", "reasoning_effort", "stream_options"} {
+	if err := in.Text.Format.legal(true); err != nil {
+		return fmt.Errorf("text: %w", err)
+	}
+	for _, name := range []string{"messages", "response_format", "max_tokens", "max_completion_tokens", "reasoning_effort", "stream_options"} {
 		if members[name] != nil {
 			return fmt.Errorf("%s: unknown parameter", name)
 		}

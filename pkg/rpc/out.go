@@ -225,6 +225,7 @@ type textDone struct {
 	ToolCalls     proto.Raw    `json:"tool_calls,omitzero"`
 	State         proto.Raw    `json:"reasoning_state,omitzero"`
 	StopReason    string       `json:"stop_reason,omitzero"`
+	Structured    proto.Raw    `json:"structured,omitzero"`
 	Usage         *proto.Usage `json:"usage,omitzero"`
 	Provider      string       `json:"provider,omitzero"`
 	Model         string       `json:"model,omitzero"`

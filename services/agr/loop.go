@@ -265,7 +265,7 @@ func (t *turn) loop(limit int) (proto.Text, error) {
 		case in.called && in.last && t.session:
 			return proto.Text{}, t.limitReached(n)
 		case !in.called || in.last:
-			if next, err = t.checkpoint(in.step, proto.PointEnd); err == nil && len(next.Says) == 0 {
+			if next, err = t.wait(proto.Checkpoint{Turn: t.req.Turn, Step: in.step, Point: proto.PointEnd, StopReason: in.answer.StopReason}); err == nil && len(next.Says) == 0 {
 				return in.end(n), nil
 			}
 		case t.session:
@@ -292,7 +292,7 @@ func (in *inference) infer(messages proto.Raw) error {
 	if err := in.out.Flush(); err != nil { // the caller reads the last results while the model works
 		return err
 	}
-	answer, err := in.ask(proto.Infer{Messages: messages, Tools: in.tools, Stream: in.req.Chunks(), Events: in.req.Events}, in)
+	answer, err := in.ask(proto.Infer{Messages: messages, Tools: in.tools, Stream: in.req.Chunks(), Events: in.req.Events, OutputSchema: in.req.OutputSchema}, in)
 	if err == nil && !in.req.Streaming() {
 		err = in.Text([]byte(answer.Content))
 	}

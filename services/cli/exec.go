@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -31,12 +34,14 @@ type execFlags struct {
 	detach bool
 	waits  bool // --wait-approval
 	input  string
+	schema string // path of --output-schema
 }
 
 func (e *execFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&e.prompt, "prompt", "p", "", "the `PROMPT` to run")
 	cmd.Flags().BoolVar(&e.detach, "detach", false, "start the turn of a prompt and leave; see zino attach")
 	cmd.Flags().BoolVar(&e.waits, "wait-approval", false, "wait for zino approve, without a terminal too, in place of denying what must be asked")
+	cmd.Flags().StringVar(&e.schema, "output-schema", "", "the answer is a JSON value that matches the JSON Schema in `FILE`, on one line")
 	cmd.Flags().StringVar(&e.input, "input", command.FormatText, "what standard input is: `FORM` text, part of the prompt, or json, commands for the turn")
 }
 
@@ -59,12 +64,17 @@ on the terminal; zino approve answers from elsewhere. Without a terminal such a 
 denied, and a line says how to allow it: if all calls were denied, the exit status is 1.
 With --wait-approval the turn waits for zino approve, and so it does with --detach.
 
+With --output-schema FILE the answer is one line of JSON that matches the JSON Schema in
+FILE; all other text goes to standard error. An answer that does not match is asked for
+again, up to twice; then the exit status is 1.
+
 With --input json --format json each line of standard input is a command for the turn:
 {"type":"say","text":"…"} adds a message, {"type":"cancel"} interrupts, and
 {"type":"approve","id":"ap-…","answer":"once"} answers a packet approval_requested, also
 with session, always or deny. The answers are packets among the events.`,
 		Example: "  zino exec 'find the flaky test'\n  zino exec -p 'what does this do?' <main.go\n" +
-			"  git diff | zino exec -p 'write a commit message' --no-save\n  zino exec <prompt.txt",
+			"  git diff | zino exec -p 'write a commit message' --no-save\n  zino exec <prompt.txt\n" +
+			"  zino exec --output-schema person.schema.json -p 'who wrote this?' <README.md | jq .name",
 		RunE: func(cmd *cobra.Command, args []string) error { return e.run(cmd, env, args) },
 	}
 	e.flags(cmd)
@@ -115,6 +125,11 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 	if err != nil {
 		return err
 	}
+	if e.schema != "" {
+		if req.OutputSchema, err = readSchema(e.schema); err != nil {
+			return err
+		}
+	}
 	input := ""
 	if e.input == command.FormatText {
 		if input, err = readStdin(ctx, env, strings.TrimSpace(prompt) == ""); err != nil {
@@ -159,7 +174,7 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 		return err
 	}
 	if e.detach {
-		return detach(ctx, env, d, req)
+		return e.schemaError(detach(ctx, env, d, req))
 	}
 	turn.NoteLoaded(env, known)
 	stored := id
@@ -167,6 +182,10 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 		stored = ""
 	}
 	turns := env.Turns()
+	if text, ok := turns.(*render.TextTurns); ok && e.schema != "" {
+		text.HoldAnswer()
+	}
+	explained := &schemaTurns{Turns: turns, explain: e.schemaError}
 	if err := turns.Begin(stored); err != nil {
 		return render.OutputError(err)
 	}
@@ -174,8 +193,72 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 	if e.input == command.FormatJSON {
 		commands = env.In
 	}
-	_, err = turn.RunInput(ctx, env, d, req, turns, commands)
-	return err
+	_, err = turn.RunInput(ctx, env, d, req, explained, commands)
+	if _, usage := errors.AsType[render.UsageError](explained.failed); usage && errors.Is(err, render.ErrReported) {
+		return command.Status(2)
+	}
+	return e.schemaError(err)
+}
+
+// schemaTurns names the file of --output-schema in the error of a turn.
+type schemaTurns struct {
+	render.Turns
+	explain func(error) error
+	failed  error
+}
+
+// End renders the end of a turn.
+func (s *schemaTurns) End(done render.Done, err error) (reported bool, writing error) {
+	s.failed = s.explain(err)
+	return s.Turns.End(done, s.failed)
+}
+
+// maxSchema is the size of the largest file of --output-schema.
+const maxSchema = 256 << 10
+
+// readSchema reads the file of --output-schema. The daemon checks what it says.
+func readSchema(path string) (proto.Raw, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, render.Usage("--output-schema: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSchema+1))
+	if err != nil {
+		return nil, render.Usage("--output-schema: %w", err)
+	}
+	if len(b) > maxSchema {
+		return nil, render.Usage("--output-schema %s: more than %d bytes", path, maxSchema)
+	}
+	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(b, &object); err != nil {
+		place := ""
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			before := b[:min(int(syntax.Offset), len(b))]
+			place = fmt.Sprintf(":%d:%d", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n')-1)
+		}
+		return nil, render.Usage("--output-schema %s%s: not a JSON object: %w", path, place, err)
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, b); err != nil {
+		return nil, render.Usage("--output-schema %s: %w", path, err)
+	}
+	return line.Bytes(), nil
+}
+
+// schemaError names the file in an error about it.
+func (e *execFlags) schemaError(err error) error {
+	origin, ok := errors.AsType[*proto.Error](err)
+	if !ok || origin.Kind != proto.ErrorKindSchema {
+		return err
+	}
+	if rest, ok := strings.CutPrefix(origin.Message, "output_schema: "); ok && origin.Code == proto.CodeInvalid {
+		return render.Usage("--output-schema %s: %s", e.schema, rest)
+	}
+	named := *origin
+	named.Message = strings.Replace(origin.Message, "match the schema", "match "+filepath.Base(e.schema), 1)
+	return &named
 }
 
 // reachable reports whether a person can be asked during the turn: at this terminal, through

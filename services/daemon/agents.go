@@ -238,7 +238,7 @@ func (a *subAgent) start(ctx context.Context) (*turn, error) {
 		return nil, err
 	}
 	req := p.options()
-	req.Message, req.SessionID, req.ChannelID = a.asks.Request, a.sess.id, ""
+	req.Message, req.SessionID, req.ChannelID, req.OutputSchema = a.asks.Request, a.sess.id, "", nil
 	c := a.sess.newTurn(context.WithoutCancel(p.ctx), req)
 	c.requestID, c.onLimit, c.uid, c.attached = agentRequest, p.onLimit, p.uid, p.attached
 	c.parent, c.origin = &proto.LogParent{SessionID: p.session.id, Turn: p.id, Call: a.call.ID}, &origin

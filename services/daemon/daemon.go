@@ -144,6 +144,9 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 	if err := checkChat(req); err != nil {
 		return proto.Text{}, err
 	}
+	if len(req.OutputSchema) > 0 && req.SessionID == "" {
+		return proto.Text{}, proto.Errorf(proto.CodeInvalid, "output_schema needs session_id")
+	}
 	req = withoutForeignEnv(req, rpc.PeerUID(ctx))
 	asked := req.Sandbox
 	if err := s.settleMode(ctx, &req); err != nil {
@@ -188,6 +191,9 @@ func checkChat(req proto.Chat) error {
 	}
 	if req.Cwd != "" && !filepath.IsAbs(req.Cwd) {
 		return proto.Errorf(proto.CodeInvalid, "invalid cwd %q: use an absolute path", req.Cwd)
+	}
+	if err := checkSchema(req.OutputSchema); err != nil {
+		return err
 	}
 	if req.Umask != nil && (*req.Umask < 0 || *req.Umask > 0o777) {
 		return proto.Errorf(proto.CodeInvalid, "invalid umask %d: use 0 to 511 (0777)", *req.Umask)

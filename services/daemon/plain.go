@@ -87,7 +87,7 @@ func (s *Service) run(req proto.Chat, project trust.Project, messages proto.Raw,
 		MaxIterations: &iterations, Stream: &req.Stream, NeedModel: req.NeedModel, SessionID: req.SessionID, NoSave: req.NoSave,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Root: req.Root, Events: req.Events,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Effort: cmp.Or(req.Effort, s.cfg.Agent.Effort),
-		Mask: s.masking(), Project: project.MCP, ProjectSkills: project.Skills,
+		Mask: s.masking(), Project: project.MCP, ProjectSkills: project.Skills, OutputSchema: req.OutputSchema,
 	}
 }
 

@@ -20,6 +20,9 @@ type record struct {
 	err     error     // of an event that could not be encoded
 	calls   []openCall
 	stopped bool // a command was interrupted since the last checkpoint
+
+	answer     string    // the text of the last inference, if it called no tool
+	structured proto.Raw // the value in it, with output_schema
 }
 
 // openCall is a call without a stored result.
@@ -41,12 +44,14 @@ func (r *record) add(typ string, payload []byte, step int) error {
 		if err := decodePacket(payload, &f); err != nil {
 			return err
 		}
+		r.answer = f.Text
 		r.message(f.Text, f.State, false, step)
 	case proto.TypeToolRequested:
 		var q proto.ToolRequested
 		if err := decodePacket(payload, &q); err != nil {
 			return err
 		}
+		r.answer = ""
 		r.calls = append(r.calls, openCall{id: q.ID, name: q.Name, subject: subject(q.Input), step: step})
 		r.event(proto.TypeToolUse, proto.LogToolUse{
 			ID: q.ID, Name: q.Name, Input: orObject(q.Input), State: q.State, Turn: r.turnID, Step: step, TS: timestamp(),

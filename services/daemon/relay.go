@@ -188,10 +188,18 @@ func (r *relay) checkpoint(payload []byte) error {
 	}
 	if at.Point == proto.PointEnd {
 		// Without messages the last inference is stored together with the turn's end.
-		if says = t.takeSays(true, t.endedJobs(r)); len(says) > 0 {
+		if says = t.takeSays(true, t.endedJobs(r)); len(says) == 0 {
+			var err error
+			if says, err = r.structure(at); err != nil {
+				return err
+			}
+		}
+		if r.answer = ""; len(says) > 0 {
+			proceed.Says = r.deliver(says)
 			if err := r.commit(); err != nil {
 				return err
 			}
+			r.begins(at.Step + 1)
 		}
 	} else {
 		if err := r.commit(); err != nil {
@@ -216,13 +224,17 @@ func (r *relay) checkpoint(payload []byte) error {
 			says = t.takeSays(false, t.endedJobs(r))
 		}
 	}
-	if at.Point == proto.PointInfer || len(says) > 0 {
-		unlock := r.lock()
-		r.step = at.Step + 1
-		unlock()
+	if at.Point == proto.PointInfer {
+		r.begins(at.Step + 1)
+		proceed.Says = r.deliver(says)
 	}
-	proceed.Says = r.deliver(says)
 	return r.proceed(proceed)
+}
+
+// begins begins an inference.
+func (r *relay) begins(step int) {
+	defer r.lock()()
+	r.step = step
 }
 
 // proceed lets agr go on.
@@ -347,7 +359,7 @@ func (r *relay) done(text proto.Text) error {
 		return err
 	}
 	t := r.turn
-	end := proto.LogTurn{Turn: t.id, SessionID: t.session.id, State: proto.TurnDone, StopReason: text.StopReason, TS: timestamp()}
+	end := proto.LogTurn{Turn: t.id, SessionID: t.session.id, State: proto.TurnDone, StopReason: text.StopReason, Structured: text.Structured, TS: timestamp()}
 	end.Usage, end.Iterations = r.before.with(text.Usage), r.before.inferences
 	if text.Iterations != nil {
 		end.Iterations += *text.Iterations

@@ -96,7 +96,7 @@ func checkStart(req proto.TurnStart) (proto.Chat, error) {
 		Message: strings.TrimSpace(req.Message), SessionID: req.SessionID, NeedModel: req.NeedModel, Root: req.Root,
 		SystemPrompt: req.SystemPrompt, Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: req.Effort,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall,
-		Mode: req.Mode, Reachable: req.Reachable,
+		Mode: req.Mode, Reachable: req.Reachable, OutputSchema: req.OutputSchema,
 	}
 	if req.NoSave {
 		return chat, proto.Errorf(proto.CodeInvalid, "turn_start stores the turn: no_save is not possible")

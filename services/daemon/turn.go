@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -89,6 +90,7 @@ type turn struct {
 
 // newTurn returns a turn that is not in the table yet.
 func (sess *session) newTurn(ctx context.Context, req proto.Chat) *turn {
+	req.OutputSchema = bytes.Clone(req.OutputSchema) // it is in the connection's buffer
 	t := &turn{
 		session: sess, id: proto.NewTurnID(), created: timestamp(), message: req.Message, req: req, unplanned: req.Sandbox, uid: rpc.PeerUID(ctx),
 		state: proto.TurnQueued, stored: make(chan struct{}), done: make(chan struct{}), refused: make(chan struct{}),
@@ -188,11 +190,25 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 	run := s.sessionRun(req, p.project, p.messages(req.Message))
 	run.Owner, run.Skill, run.Offer = ownerOf(uid), p.system.OfferSkill, p.offer
 	var text proto.Text
-	if run.Token, err = s.token(req, "", uid); err == nil {
-		text, err = rpc.CallText(ctx, s.agr, proto.AgrRun, run, r)
-	}
-	if err == nil {
-		err = r.finish()
+	for repairs := 0; err == nil; repairs++ {
+		before := text.Usage
+		if run.Token, err = s.token(req, "", uid); err == nil {
+			text, err = rpc.CallText(ctx, s.agr, proto.AgrRun, run, r)
+		}
+		if err == nil {
+			err = r.finish()
+		}
+		if err != nil {
+			break
+		}
+		if before != nil && text.Usage != nil {
+			text.Usage.Add(*before)
+		}
+		var again proto.Raw
+		if again, err = structureUnsaved(req, run.Messages, &text, repairs); again == nil {
+			break
+		}
+		run.Messages = again
 	}
 	if err != nil {
 		return proto.Text{}, turnError(ctx, err)
@@ -319,6 +335,7 @@ type logRequest struct {
 	NeedModel    bool        `json:"need_model,omitzero"`
 	OnLimit      string      `json:"on_limit,omitzero"`
 	HasEnv       bool        `json:"has_env,omitzero"` // in a file: see keepEnv
+	OutputSchema proto.Raw   `json:"output_schema,omitzero"`
 	ReadOnly     bool        `json:"read_only,omitzero"`
 	Asked        proto.Level `json:"asked_sandbox,omitzero"` // if it is another one
 
@@ -333,6 +350,7 @@ func (t *turn) logRequest() proto.Raw {
 	b, err := wire.AppendObject(nil, "", logRequest{
 		Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Mode: req.Mode, Reachable: req.Reachable, Provider: req.Provider, Model: req.Model,
 		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: t.onLimit, NeedModel: req.NeedModel, HasEnv: t.keepsEnv(), ReadOnly: t.readOnly, Asked: asked, Parent: t.parent,
+		OutputSchema: req.OutputSchema,
 	})
 	if err != nil { // cannot happen: it has strings, numbers and truth values
 		return proto.Raw("{}")
@@ -345,6 +363,7 @@ func (q *logRequest) chat(sessionID string) proto.Chat {
 	return proto.Chat{
 		SessionID: sessionID, Root: q.Root, Sandbox: q.Sandbox, Network: q.Network, Mode: q.Mode, Reachable: q.Reachable, Provider: q.Provider, Model: q.Model,
 		Effort: q.Effort, MaxTokens: q.MaxTokens, SystemPrompt: q.SystemPrompt, NeedModel: q.NeedModel,
+		OutputSchema: q.OutputSchema,
 	}
 }
 
@@ -361,6 +380,7 @@ func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
 			if text.StopReason == proto.StopContext {
 				err = t.goOn(r)
 			} else {
+				text.Structured = r.structured
 				err = r.done(text)
 			}
 			if err == nil {

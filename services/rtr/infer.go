@@ -3,6 +3,7 @@ package rtr
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,6 +34,8 @@ type request struct {
 	passed bool            // a part of an answer went to the caller: no attempt may follow
 	files  []wire.Message  // the messages with the attachments for the target; nil: there are none
 	lost   map[string]bool // attachments that the caller cannot give
+	schema json.RawMessage // of the answer; empty: none
+	strict bool            // providers take schema in their own form
 	limit  *proto.Error    // of a model that asks for a long pause, for a caller that parks
 }
 
@@ -89,6 +92,9 @@ func (r *request) read() (err error) {
 		}
 	}
 	r.req.Raw, r.req.Temperature, r.req.TopP = raw, r.in.Temperature, r.in.TopP
+	if r.schema, r.strict, err = wire.ReadSchema(r.in.OutputSchema); err != nil {
+		return err
+	}
 	r.req.Tools, err = wire.ReadTools(r.in.Tools)
 	switch {
 	case r.in.OnLimit != "" && r.in.OnLimit != proto.OnLimitStop && !r.parks():
@@ -141,6 +147,11 @@ func (r *request) ask(sel selector) (proto.Text, error) {
 			return text, err
 		}
 		// Leave out what the model refuses, and ask again at once.
+		if slices.Contains(f.Refuses, "schema") {
+			r.refuseSchema(t, f)
+			attempt--
+			continue
+		}
 		if without := r.withoutSampling(t, f); without != nil {
 			t = without
 			attempt--
@@ -349,7 +360,33 @@ func (r *request) requestFor(t *target) wire.Request {
 	if len(req.Tools) == 0 {
 		req.Messages = wire.WithTextTools(wire.AsText(req.Messages), described)
 	}
+	if len(r.schema) > 0 {
+		if r.takesSchema(t, len(described) > 0) {
+			req.Schema = r.schema
+		} else {
+			req.Messages = wire.WithSchema(req.Messages, r.schema)
+		}
+	}
 	return req
+}
+
+// takesSchema reports whether the target is asked for an answer by the schema in its own
+// form.
+func (r *request) takesSchema(t *target, tools bool) bool {
+	e := &r.s.efforts
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return r.strict && t.traits.Schema && !(tools && (t.traits.SchemaAlone || t.traits.TextTools)) &&
+		!e.noSchema[effortKey{t.caps.Endpoint, t.caps.Model, ""}]
+}
+
+// refuseSchema remembers that a model refuses schemas: it gets them in the prompt.
+func (r *request) refuseSchema(t *target, f *wire.Fault) {
+	e := &r.s.efforts
+	e.mu.Lock()
+	e.noSchema[effortKey{t.caps.Endpoint, t.caps.Model, ""}] = true
+	e.mu.Unlock()
+	r.notice(proto.Notice{Kind: proto.NoticeWarning, Text: fmt.Sprintf("%s does not take the JSON Schema in its own form (%s): asking by prompt", t.caps.Model, firstLine(f))})
 }
 
 // reserve reserves the highest possible cost of the request in the budget.
@@ -447,6 +484,7 @@ type efforts struct {
 	mu          sync.Mutex
 	refused     map[effortKey]string // why
 	noSummary   map[effortKey]bool   // without a level
+	noSchema    map[effortKey]bool   // likewise
 	noResponses map[string]string    // by endpoint: why
 }
 

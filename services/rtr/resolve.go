@@ -560,6 +560,9 @@ func (s *Service) newTarget(v vendor, ep *wire.Endpoint, model string, named boo
 		infer: v.infer, ep: ep, maxTokens: v.maxTokens, limiter: s.limiters[v.name], lasting: true,
 		traits: wire.TraitsOf(named, ep.Base, model), genuine: named || isOpenAI(ep.Base),
 	}
+	if named {
+		t.traits.TakeSchema(v.name, model)
+	}
 	s.adjust(t)
 	return t
 }
@@ -600,6 +603,7 @@ func (s *Service) adjust(t *target) {
 			continue
 		}
 		m.Tools, m.MaxTokensField, m.Wire = cmp.Or(m.Tools, entry.Tools), cmp.Or(m.MaxTokensField, entry.MaxTokensField), cmp.Or(m.Wire, entry.Wire)
+		m.Schema = cmp.Or(m.Schema, entry.Schema)
 		m.Refuses, t.context = cmp.Or(m.Refuses, entry.Refuses), cmp.Or(t.context, entry.Context)
 		m.Images = cmp.Or(m.Images, entry.Images)
 		m.Input, m.Output = cmp.Or(m.Input, entry.Input), cmp.Or(m.Output, entry.Output)
@@ -607,6 +611,9 @@ func (s *Service) adjust(t *target) {
 	}
 	if m.Tools != "" {
 		t.traits.TextTools = m.Tools == "text"
+	}
+	if m.Schema != "" {
+		t.traits.Schema, t.traits.SchemaAlone = m.Schema == "native", false
 	}
 	t.traits.MaxTokensField = cmp.Or(m.MaxTokensField, t.traits.MaxTokensField)
 	t.anyWire = m.Wire == "" && !isOpenAI(t.ep.Base)

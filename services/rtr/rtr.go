@@ -73,7 +73,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	}
 	s := &Service{
 		log: log, set: set, client: wire.NewClient(), probes: localServers, limiters: map[string]*retry.Limiter{}, pause: pause,
-		efforts: efforts{refused: map[effortKey]string{}, noSummary: map[effortKey]bool{}, noResponses: map[string]string{}},
+		efforts: efforts{refused: map[effortKey]string{}, noSummary: map[effortKey]bool{}, noSchema: map[effortKey]bool{}, noResponses: map[string]string{}},
 		lists:   map[listKey]list{}, warned: map[warning]string{}, resolving: make(chan struct{}, 1), resolved: map[selector]*target{},
 	}
 	for _, v := range vendors {

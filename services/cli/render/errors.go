@@ -55,7 +55,7 @@ func OutputError(err error) error {
 }
 
 // kinds are the kinds of errors in the output.
-var kinds = []string{"http_status", "timeout", "parse", "api_error", "usage", "session", "internal"}
+var kinds = []string{"http_status", "timeout", "parse", "api_error", "usage", "session", "schema", "internal"}
 
 func kindOf(err error) string {
 	if _, ok := errors.AsType[UsageError](err); ok {

@@ -20,6 +20,7 @@ type Done struct {
 	Text       string       `json:"full_text"`
 	Iterations *int         `json:"iterations,omitzero"`
 	StopReason string       `json:"stop_reason,omitzero"`
+	Structured proto.Raw    `json:"structured,omitzero"`
 	Usage      *proto.Usage `json:"usage,omitzero"`
 	Provider   string       `json:"provider,omitzero"`
 	Model      string       `json:"model,omitzero"`
@@ -68,6 +69,9 @@ type TextTurns struct {
 	asks     string // the prompt at the bottom; "": none
 	usage    proto.Usage
 	tools    int // running calls
+
+	holds bool   // standard output gets the value of the answer alone
+	held  []byte // the text of the present inference, which may be the answer
 }
 
 // NewTextTurns returns a renderer on the streams of a run.
@@ -81,6 +85,18 @@ func NewTextTurns(stdout, stderr *os.File, reasoning bool) *TextTurns {
 	t.out = *NewPrinter(stdout)
 	t.thoughts = Printer{w: stderr, terminal: true, dim: t.colour}
 	return t
+}
+
+// HoldAnswer prints the value of the answer, and nothing else, on standard output. The
+// texts before it go to standard error.
+func (t *TextTurns) HoldAnswer() { t.holds = true }
+
+// release prints held text that is not the answer on standard error.
+func (t *TextTurns) release() {
+	if text := strings.TrimSpace(string(t.held)); text != "" {
+		t.held = nil
+		t.line(text)
+	}
 }
 
 // Begin does nothing.
@@ -112,6 +128,7 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 	case proto.TypeReasoning:
 		return decode(payload, t.think)
 	case proto.TypeToolRequested:
+		t.release()
 		return decode(payload, func(e proto.ToolRequested) error { return t.line(requestedLine(e)) })
 	case proto.TypeToolStarted:
 		return decode(payload, func(e proto.ToolStarted) error {
@@ -142,6 +159,7 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 			return nil
 		})
 	case proto.TypeRetracted: // the answer begins again
+		t.held = nil
 		return t.endText()
 	case proto.TypeTodo:
 		return decode(payload, t.todo)
@@ -170,6 +188,7 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 // userMessage prints a message that came into the turn. The one about a job's end is not
 // the user's.
 func (t *TextTurns) userMessage(e proto.UserMessage) error {
+	t.release()
 	if e.Via == proto.ViaJob {
 		return t.line(Line(e.Text))
 	}
@@ -201,7 +220,11 @@ func (t *TextTurns) text(piece string) (err error) {
 	t.print(func() bool {
 		t.thoughts.End()
 		t.spoke = true
-		err = t.out.Text([]byte(piece))
+		if t.holds {
+			t.held = append(t.held, piece...)
+		} else {
+			err = t.out.Text([]byte(piece))
+		}
 		t.status.what, t.status.last = "answering", ""
 		t.status.coming += int64(len(piece))
 		return t.midLine()
@@ -332,6 +355,12 @@ func (t *TextTurns) End(done Done, err error) (reported bool, writing error) {
 	if !t.spoke { // a daemon without events
 		writing = t.text(done.Text)
 	}
+	if t.holds && err == nil {
+		t.held, t.answered = nil, true
+		line := append([]byte(nil), done.Structured...)
+		writing = errors.Join(writing, writeJSON(t.out.w, line, t.out.terminal))
+	}
+	t.release()
 	writing = errors.Join(writing, t.endText())
 	if err == nil && !t.answered {
 		writing = errors.Join(writing, t.out.Newline())

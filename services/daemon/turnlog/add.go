@@ -239,6 +239,9 @@ func (l *Log) message(c *change, start int64) {
 	if t.Begun == 0 {
 		t.Begun = l.Next
 	}
+	if str(c.via) == proto.ViaSchema {
+		t.Repairs++
+	}
 	c.by, t.text = t.By, t.text[:0]
 	if i := slices.IndexFunc(t.Says, func(s Say) bool { return s.ID == say }); i >= 0 {
 		c.by = t.Says[i].By

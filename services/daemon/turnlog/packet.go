@@ -189,6 +189,7 @@ type done struct {
 	FullText   string       `json:"full_text"`
 	Iterations int          `json:"iterations"`
 	StopReason string       `json:"stop_reason,omitzero"`
+	Structured proto.Raw    `json:"structured,omitzero"`
 	Usage      *proto.Usage `json:"usage,omitzero"`
 	Provider   string       `json:"provider,omitzero"`
 	Model      string       `json:"model,omitzero"`
@@ -202,7 +203,7 @@ func (p *packet) ended() {
 	p.string("ts", s.TS)
 	switch s.State {
 	case proto.TurnDone:
-		p.object("result", proto.TypeDone, done{str(p.answer), s.Iterations, s.StopReason, s.Usage, t.provider, t.model})
+		p.object("result", proto.TypeDone, done{str(p.answer), s.Iterations, s.StopReason, s.Structured, s.Usage, t.provider, t.model})
 	case proto.TurnError:
 		e := p.failed
 		if e.Code == "" {

@@ -86,6 +86,8 @@ type Turn struct {
 	// Says are the messages of turn_say that were neither delivered nor withdrawn; of a
 	// continued turn those that it took along.
 	Says []Say
+	// Repairs is how often its answer was asked for again: see output_schema of chat.
+	Repairs int
 	// Attempts is the number of the last attempt to resume, 0 after a step that was
 	// stored.
 	Attempts int

@@ -77,7 +77,8 @@ type thinking struct {
 }
 
 type outputConfig struct {
-	Effort string `json:"effort"`
+	Effort string          `json:"effort,omitzero"`
+	Format json.RawMessage `json:"format,omitzero"`
 }
 
 // minBudget is the smallest budget of thinking that the wire accepts, in tokens.
@@ -151,7 +152,13 @@ func anthropicBody(req *Request) ([]byte, error) {
 	var signed bool
 	r.Messages, signed = anthropicMessages(messages, req.Model)
 	r.think(req.Effort, signed)
-	return encodeBody(r, len(r.Messages)+len(r.Tools)+len(r.System))
+	if len(req.Schema) > 0 {
+		if r.Output == nil {
+			r.Output = &outputConfig{}
+		}
+		r.Output.Format = append(append([]byte(`{"type":"json_schema","schema":`), req.Schema...), '}')
+	}
+	return encodeBody(r, len(r.Messages)+len(r.Tools)+len(r.System)+len(req.Schema))
 }
 
 // anthropicSchema adds the type to a schema, which the wire demands.

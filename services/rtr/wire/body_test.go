@@ -73,6 +73,7 @@ type bodyCase struct {
 	Collected         bool // the caller wants the answer whole
 	Effort            string
 	NoSummary         bool `json:"no_summary"`
+	Schema            json.RawMessage
 	Traits            Traits
 }
 
@@ -117,6 +118,7 @@ func (c *bodyCase) request(t testing.TB) *Request {
 			r.MaxTokens = *c.MaxTokens
 		}
 		r.Context, r.Stream, r.Effort, r.NoSummary, r.Traits = c.Context, !c.Collected, c.Effort, c.NoSummary, c.Traits
+		r.Schema = c.Schema
 		if c.Base != "" {
 			r.Traits = TraitsOf(true, c.Base, r.Model)
 		}

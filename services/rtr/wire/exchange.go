@@ -296,6 +296,9 @@ func (x *exchange) post() error {
 	if x.req.Effort != "" && !x.req.NoSummary {
 		facts = append(facts, "+summary")
 	}
+	if len(x.req.Schema) > 0 {
+		facts = append(facts, "+schema")
+	}
 	f := x.refused(resp.StatusCode, resp.Header, text, x.req, facts...) // with as much of the text as came
 	if f.Class != WaitLong {
 		x.observe() // a daily quota concerns this model or key, and no waiting helps

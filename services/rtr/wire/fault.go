@@ -107,6 +107,7 @@ var meanings = []meaning{
 	{status: "404", says: "+model", hint: "Check {base} ({endpoint}) and the model ({model}; --model or [service] model)."},
 	{status: "404", class: Stop, code: proto.CodeNotFound},
 	{status: "400", says: "+chat-tools", text: "tools & reasoning", hint: `Set tools = "text" in [[rtr.model]]{effort-off}.`},
+	{status: "400 422", says: "+schema", text: "schema|response_format|responsejsonschema|response_mime_type|output_config|output_format|text.format|structured", refuses: "schema"},
 	{status: "400 422", says: "+effort", text: "effort|thinking|think value|reasoning", refuses: "effort"},
 	{status: "400 422", says: "+summary", text: "summar", refuses: "summary"}, // OpenAI summarizes for verified organizations only
 	{status: "400 422", text: "temperature & " + unsupported, refuses: "temperature"},
@@ -169,7 +170,7 @@ type Fault struct {
 	// TooLong is true if the conversation does not fit the model.
 	TooLong bool
 	// Refuses lists what the model or the endpoint rejects: "effort",
-	// "summary" (of the reasoning), "temperature", "top_p", "responses" (the API).
+	// "summary" (of the reasoning), "temperature", "top_p", "schema", "responses" (the API).
 	Refuses []string
 	// Unsent is true if the request cannot have reached the model.
 	Unsent bool

@@ -61,6 +61,8 @@ type geminiConfig struct {
 	TopP            *float64        `json:"topP,omitzero"`
 	MaxOutputTokens int             `json:"maxOutputTokens,omitzero"`
 	Thinking        *geminiThinking `json:"thinkingConfig,omitzero"`
+	MIMEType        string          `json:"responseMimeType,omitzero"`
+	Schema          json.RawMessage `json:"responseJsonSchema,omitzero"`
 }
 
 // geminiThinking has a level, or a budget for models before Gemini 3.
@@ -84,6 +86,9 @@ func geminiBody(req *Request) ([]byte, error) {
 	} else if req.Effort != "" {
 		g.Thinking = &geminiThinking{Level: req.Effort, Thoughts: req.Effort != "MINIMAL"}
 	}
+	if len(req.Schema) > 0 {
+		g.MIMEType, g.Schema = "application/json", req.Schema
+	}
 	for i, t := range req.Tools {
 		r.Tools = append(r.Tools, []string{`[{"functionDeclarations":[`, ","}[min(i, 1)]...)
 		r.Tools = wire.AppendString(append(r.Tools, `{"name":`...), t.Name)
@@ -96,7 +101,7 @@ func geminiBody(req *Request) ([]byte, error) {
 	if r.Tools != nil {
 		r.Tools = append(r.Tools, "]}]"...)
 	}
-	return encodeBody(r, len(r.Contents)+len(r.Tools)+len(r.SystemInstruction))
+	return encodeBody(r, len(r.Contents)+len(r.Tools)+len(r.SystemInstruction)+len(req.Schema))
 }
 
 // contentWriter writes contents. Messages of one role in a row become one content;

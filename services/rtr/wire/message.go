@@ -384,7 +384,12 @@ func WithTextTools(list []Message, tools []Tool) []Message {
 		}
 		described = append(described, schema.Bytes()...)
 	}
-	system, rest := Message{Role: "system", Text: string(described)}, list
+	return withSystem(list, string(described))
+}
+
+// withSystem returns the messages with a text at the end of the system prompt.
+func withSystem(list []Message, text string) []Message {
+	system, rest := Message{Role: "system", Text: text}, list
 	if len(list) > 0 && list[0].Role == "system" {
 		system.Text, rest = joined(strings.TrimRight(list[0].Said(), "\r\n"), system.Text), list[1:]
 	}

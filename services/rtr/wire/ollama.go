@@ -121,7 +121,8 @@ type ollamaRequest struct {
 	Tools    json.RawMessage `json:"tools,omitzero"`
 	Options  ollamaOptions   `json:"options,omitzero"`
 	Stream   bool            `json:"stream"`
-	Think    json.RawMessage `json:"think,omitzero"` // a boolean, or a level
+	Think    json.RawMessage `json:"think,omitzero"`  // a boolean, or a level
+	Format   json.RawMessage `json:"format,omitzero"` // a JSON Schema of the answer
 	// Truncate false makes a conversation that is too long an error; otherwise the
 	// server drops its beginning. Servers that are too old to know it still do.
 	Truncate bool `json:"truncate"`
@@ -135,7 +136,7 @@ type ollamaOptions struct {
 }
 
 func ollamaBody(req *Request) ([]byte, error) {
-	r := ollamaRequest{Model: req.Model, Messages: ollamaMessages(req), Tools: completionTools(req.Tools), Stream: true}
+	r := ollamaRequest{Model: req.Model, Messages: ollamaMessages(req), Tools: completionTools(req.Tools), Stream: true, Format: req.Schema}
 	r.Options = ollamaOptions{NumCtx: max(req.Context, 0), NumPredict: max(req.MaxTokens, 0)}
 	switch req.Effort {
 	case "":
@@ -145,7 +146,7 @@ func ollamaBody(req *Request) ([]byte, error) {
 		r.Think = wire.AppendString(nil, req.Effort)
 	}
 	r.Options.Temperature, r.Options.TopP = req.Traits.sampling(req)
-	return encodeBody(r, len(r.Messages)+len(r.Tools))
+	return encodeBody(r, len(r.Messages)+len(r.Tools)+len(req.Schema))
 }
 
 // ollamaMessages encodes the messages. System messages stay where they are; of the

@@ -57,6 +57,7 @@ type completionRequest struct {
 	Model               string          `json:"model"`
 	Reasoning           *reasoning      `json:"reasoning,omitzero"`        // OpenRouter
 	ReasoningEffort     string          `json:"reasoning_effort,omitzero"` // all others
+	ResponseFormat      json.RawMessage `json:"response_format,omitzero"`
 	Stream              bool            `json:"stream"`
 	StreamOptions       *streamOptions  `json:"stream_options,omitzero"`
 	Temperature         *float64        `json:"temperature,omitzero"`
@@ -101,7 +102,10 @@ func completionBody(req *Request, name string) ([]byte, error) {
 		r.Reasoning = &reasoning{Effort: req.Effort}
 	}
 	r.Tools = completionTools(req.Tools)
-	return encodeBody(r, len(r.Messages)+len(r.Tools))
+	if len(req.Schema) > 0 {
+		r.ResponseFormat = append(append([]byte(`{"type":"json_schema","json_schema":{"name":"answer","schema":`), req.Schema...), `,"strict":true}}`...)
+	}
+	return encodeBody(r, len(r.Messages)+len(r.Tools)+len(req.Schema))
 }
 
 // completionTools encodes tools in OpenAI's form, which is Ollama's as well.

@@ -45,6 +45,7 @@ type responsesRequest struct {
 	Store           bool            `json:"store"`
 	Stream          bool            `json:"stream"`
 	Temperature     *float64        `json:"temperature,omitzero"`
+	Text            json.RawMessage `json:"text,omitzero"`
 	TopP            *float64        `json:"top_p,omitzero"`
 }
 
@@ -77,7 +78,10 @@ func responsesBody(req *Request) ([]byte, error) {
 	if r.Tools != nil {
 		r.Tools = append(r.Tools, ']')
 	}
-	return encodeBody(r, len(r.Input)+len(r.Tools)+len(system))
+	if len(req.Schema) > 0 {
+		r.Text = append(append([]byte(`{"format":{"type":"json_schema","name":"answer","schema":`), req.Schema...), `,"strict":true}}`...)
+	}
+	return encodeBody(r, len(r.Input)+len(r.Tools)+len(system)+len(req.Schema))
 }
 
 // itemWriter writes the items of an input.

@@ -26,6 +26,10 @@ type Traits struct {
 	TextTools bool
 	// NoImages: images and other files are refused.
 	NoImages bool
+	// Schema: a JSON Schema of the answer is taken in the provider's own form.
+	Schema bool
+	// SchemaAlone: that is so without tools only.
+	SchemaAlone bool
 	// Responses: OpenAI takes tools and reasoning together on the wire of
 	// Responses only.
 	Responses bool

@@ -81,6 +81,8 @@ type Request struct {
 	// Effort asks for reasoning, in the word of EffortWord; empty: the model's
 	// default.
 	Effort string
+	// Schema is the JSON Schema that the answer is restricted to; empty: none.
+	Schema json.RawMessage
 	// NoSummary: summaries of the reasoning are refused.
 	NoSummary bool
 	// Context is the size of the model's context in tokens, for servers that take
