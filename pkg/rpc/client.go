@@ -46,6 +46,8 @@ type Client struct {
 	Path    string        // its socket
 	Silence time.Duration // idle timeout of an answer; zero: 30 s
 	Slow    time.Duration // the same for a peer that sends no keepalives; zero: 10 min
+	// Dialed is called with each new connection before its first request; nil: nothing.
+	Dialed func(net.Conn) error
 
 	self *int          // the uid in tests; nil: that of the process
 	kind atomic.Int32  // of peer: unknownPeer, keepalivePeer or slowPeer
@@ -125,6 +127,12 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	if err := c.checkServer(nc); err != nil {
 		nc.Close()
 		return nil, err
+	}
+	if c.Dialed != nil {
+		if err := c.Dialed(nc); err != nil {
+			nc.Close()
+			return nil, &connectError{c.Service, err}
+		}
 	}
 	nc = newSocket(nc)
 	return &clientConn{nc: nc, in: wire.NewReader(nc), quiet: probe(nc)}, nil

@@ -32,7 +32,8 @@ type host struct {
 	limits  cgroup.Limits
 	tree    *cgroup.Tree // nil: no control groups here, for the reason noTree
 	noTree  error
-	unit    string // the socket that starts commands in units of their own
+	unit    string    // the socket that starts commands in units of their own
+	pipes   [2]string // those of programs with input: without the network, and with it
 
 	home      string   // of the user; empty: unknown
 	protected []string // Zino's own files, whether they exist or not
@@ -49,7 +50,7 @@ type host struct {
 
 func newHost(cfg config.Exc) *host {
 	h := &host{
-		level: cfg.Sandbox, network: cfg.Network, unit: run.UnitSocket,
+		level: cfg.Sandbox, network: cfg.Network, unit: run.UnitSocket, pipes: [2]string{run.PipeSocket, run.PipeNetSocket},
 		limits: cgroup.Limits{Memory: cfg.MemoryMax, Tasks: cfg.TasksMax, CPU: cfg.CPUMax},
 	}
 	h.tree, h.noTree = cgroup.Open()

@@ -247,6 +247,12 @@ func (s *Service) pipeCmd(ctx context.Context, req proto.Pipe, call *turnCall, k
 		return nil, nil, err
 	}
 	cmd.Output.Ceiling = 0 // it may run for days
+	if level == proto.LevelUnit {
+		b.network, cmd.Unit = network, s.host.pipes[0]
+		if network {
+			cmd.Unit = s.host.pipes[1]
+		}
+	}
 	if cmd.Plan != nil {
 		cmd.Plan.Input = true
 	}

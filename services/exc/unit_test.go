@@ -24,11 +24,11 @@ import (
 // each connection, here a goroutine. errs receives the error of each.
 func unitHost(t *testing.T) (socket string, errs chan error) {
 	t.Helper()
-	return unitHostUntil(t, context.Background())
+	return unitHostUntil(t, context.Background(), run.ServeConn)
 }
 
-// unitHostUntil is unitHost; all units end with ctx.
-func unitHostUntil(t *testing.T, ctx context.Context) (socket string, errs chan error) {
+// unitHostUntil is unitHost for processes that serve; all units end with ctx.
+func unitHostUntil(t *testing.T, ctx context.Context, serve func(context.Context, *net.UnixConn, *slog.Logger) error) (socket string, errs chan error) {
 	t.Helper()
 	l := zinotest.Listen(t, "")
 	errs = make(chan error, 100)
@@ -40,7 +40,7 @@ func unitHostUntil(t *testing.T, ctx context.Context) (socket string, errs chan 
 				return
 			}
 			all.Go(func() {
-				errs <- run.ServeConn(ctx, c.(*net.UnixConn), slog.New(slog.DiscardHandler))
+				errs <- serve(ctx, c.(*net.UnixConn), slog.New(slog.DiscardHandler))
 			})
 		}
 	})
@@ -61,6 +61,9 @@ func newUnitService(t *testing.T, change func(*config.Exc)) *service {
 		}
 	}, nil)
 	s.host.unit, _ = unitHost(t)
+	for i := range s.host.pipes {
+		s.host.pipes[i], _ = unitHostUntil(t, t.Context(), run.ServePipe)
+	}
 	return s
 }
 
@@ -123,7 +126,7 @@ func TestUnitEndedByHost(t *testing.T) {
 	s := newUnitService(t, nil)
 	ctx, end := context.WithCancel(t.Context())
 	var errs chan error
-	s.host.unit, errs = unitHostUntil(t, ctx)
+	s.host.unit, errs = unitHostUntil(t, ctx, run.ServeConn)
 	pipe := filepath.Join(zinotest.Dir(t), "begun")
 	zinotest.Must(t, syscall.Mkfifo(pipe, 0o600))
 	go func() {
@@ -172,4 +175,31 @@ resource.prlimit(0, resource.RLIMIT_CORE)
 		t.Errorf("got %+v, %v, want %q", r, err, want)
 	}
 	t.Logf("SIGNALS ARE KEPT TO THE RUN: %v", sandbox.Scopes())
+}
+
+func TestUnitPipe(t *testing.T) {
+	marked := mark(t)
+	s := newUnitService(t, nil)
+	c := s.dial(t)
+	for _, network := range []bool{false, true} {
+		req := sh(`cat /dev/stdin; [ "$HOME" = "$PWD" ] && echo home; echo $EXTRA_TOKEN$SSH_AUTH_SOCK >&2; exit 3`, new("input\n"))
+		req.Network, req.Env = &network, map[string]string{"EXTRA_TOKEN": "given"}
+		e := pipeTo(t, c, req)
+		if e.err != nil || e.ExitCode != 3 || e.stdout != "input\nhome\n" || e.stderr != "given\n" || e.Confinement.Sandbox != proto.LevelUnit || e.Confinement.Network != network {
+			t.Errorf("%+v", e)
+		}
+	}
+	id, end := open(t.Context(), t, c, sh("cat; exit 7", nil))
+	zinotest.Must(t, writeTo(t, c, proto.PipeWrite{Pipe: id, Text: "one\n"}))
+	zinotest.Must(t, writeTo(t, c, proto.PipeWrite{Pipe: id, Text: "two\n", Close: true}))
+	if e := zinotest.Receive(t, "the end", end); e.err != nil || e.ExitCode != 7 || e.stdout != "one\ntwo\n" {
+		t.Errorf("%+v", e)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, end = open(ctx, t, c, sh("(setsid sh -c '(sleep 1000) & exit' &); cat", nil))
+	cancel()
+	zinotest.Receive(t, "the end", end)
+	zinotest.Eventually(t, "no process is left", func() bool { return len(marked()) == 0 })
+	s.host.pipes[0] = "/none/pipe.sock"
+	zinotest.Error(t, pipeTo(t, c, sh("true", nil)).err, proto.ErrUnavailable, "zino-pipe.socket of a system installation")
 }

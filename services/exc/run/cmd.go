@@ -24,6 +24,8 @@ import (
 const (
 	// Grace is the usual time between SIGTERM and SIGKILL.
 	Grace = 100 * time.Millisecond
+	// termPause is between two walks that send SIGTERM to new processes.
+	termPause = 20 * time.Millisecond
 	// StopLimit is how long a killed command is waited for. It passes only if the
 	// kernel cannot kill a process, such as one that waits for a dead disk, or may
 	// not, such as one of another user.

@@ -34,7 +34,10 @@ func Start(c *Cmd) (*Process, error) {
 	}
 	p := &Process{
 		cmd: c, done: make(chan ended, 1), killAfter: c.Grace + killAfter, remaining: make(chan struct{}),
-		stop: func() { _ = ends.lifelineW.Close() }, // closed twice does no harm
+		stop: func() { // twice does no harm
+			_, _ = ends.lifelineW.Write([]byte{0})
+			_ = ends.lifelineW.Close()
+		},
 		kill: func() { _ = supervisor.Process.Kill() },
 	}
 	c.Output.begin(p.Stop)
@@ -50,12 +53,10 @@ func Start(c *Cmd) (*Process, error) {
 		if killed && c.Group != nil {
 			_ = c.Group.Kill() // removing the group reports what is left
 		}
-		rest := drainLimit
 		if killed && c.guarded() { // the supervisor, which the guard had started, ends the command
-			p.stop()
-			rest += c.Grace
+			closeAll(ends.lifelineW)
 		}
-		ends.limitReads(time.Now().Add(rest))
+		ends.limitReads(time.Now().Add(drainLimit))
 		r := parseReport(<-report)
 		if killed {
 			r = Result{}

@@ -38,7 +38,7 @@ const (
 	// seen.
 	ownProgram = "/proc/self/exe"
 
-	lifelineFD = 3 // its end of file means: stop the command
+	lifelineFD = 3 // a byte means: stop the command; its end of file: at once
 	statusFD   = 4 // takes the report
 	groupFD    = 5 // the command's control group, if it has one
 
@@ -94,14 +94,19 @@ func supervise(args []string) {
 	closeOnExec()
 	// It cannot fail on a kernel that has it (Linux 3.4).
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	stop, ended := make(chan struct{}), make(chan struct{})
+	stop, ended := make(chan time.Duration, 1), make(chan struct{})
 	go func() { // the lifeline ends when exc closes it or dies
 		var b [1]byte
 		for {
-			if _, err := syscall.Read(lifelineFD, b[:]); err != syscall.EINTR {
-				close(stop)
-				return
+			n, err := syscall.Read(lifelineFD, b[:])
+			switch {
+			case err == syscall.EINTR:
+				continue
+			case n <= 0: // exc was killed
+				grace = min(grace, Grace)
 			}
+			stop <- grace
+			return
 		}
 	}()
 	if plan != "" {
@@ -139,9 +144,14 @@ func supervise(args []string) {
 	go func() {
 		select {
 		case <-ended:
-		case <-stop:
-			signalDescendants(syscall.SIGTERM)
-			time.Sleep(grace)
+		case grace := <-stop:
+			seen := map[int]bool{} // each process gets one, also one that is forked meanwhile
+			for end := time.Now().Add(grace); ; time.Sleep(min(time.Until(end), termPause)) {
+				signalDescendants(syscall.SIGTERM, seen)
+				if !time.Now().Before(end) {
+					break
+				}
+			}
 		}
 		if grouped {
 			_ = cgroup.KillAt(groupFD) // at once; the rest is for what left the group
@@ -149,7 +159,7 @@ func supervise(args []string) {
 		// A walk can miss a process that is just being forked. It is repeated until
 		// reap finds no child and this process exits.
 		for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-			signalDescendants(syscall.SIGKILL)
+			signalDescendants(syscall.SIGKILL, nil)
 			time.Sleep(pause)
 		}
 	}()
@@ -179,7 +189,7 @@ func guard(args []string) {
 	status := reap(pid, func() {
 		go func() {
 			for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-				signalDescendants(syscall.SIGKILL)
+				signalDescendants(syscall.SIGKILL, nil)
 				time.Sleep(pause)
 			}
 		}()
@@ -240,8 +250,9 @@ func reap(command int, left func()) (status syscall.WaitStatus) {
 // their session or lost their parent included. It signals on sight, in the order
 // of process numbers. /proc may hide a process that is not dumpable (hidepid,
 // ProtectProc=): the kernel's lists of this process's own children have it when the
-// processes between them are gone.
-func signalDescendants(sig syscall.Signal) {
+// processes between them are gone. Those in seen are left out, and the others added to it,
+// unless it is nil.
+func signalDescendants(sig syscall.Signal, seen map[int]bool) {
 	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return // out of files: the next walk may get one
@@ -251,6 +262,12 @@ func signalDescendants(sig syscall.Signal) {
 	below := map[int]bool{self: true}
 	signal := func(pid int) {
 		below[pid] = true
+		if seen[pid] {
+			return
+		}
+		if seen != nil {
+			seen[pid] = true
+		}
 		_ = syscall.Kill(pid, sig) // it may be gone, or another user's
 		if sig != syscall.SIGKILL {
 			return

@@ -32,9 +32,14 @@ import (
 const (
 	// UnitSocket is where the host starts a command in a unit of its own.
 	UnitSocket = "/run/zino-run/run.sock"
+	// PipeSocket is where the host starts a program with input in a unit of its own.
+	PipeSocket = "/run/zino-run/pipe.sock"
+	// PipeNetSocket is the same for a program that may use the network.
+	PipeNetSocket = "/run/zino-run/pipe-net.sock"
 	// unitFlag has the program run one command for the connection that is its
-	// standard input.
+	// standard input, pipeFlag a program with input.
 	unitFlag = "--run"
+	pipeFlag = "--pipe"
 	// unitCaller is the user that may ask for that, besides root and this user.
 	unitCaller = "zino-exc"
 	// outputChunk is how much output goes into one packet.
@@ -64,10 +69,24 @@ func startUnit(c *Cmd) *Process {
 	}
 	p := &Process{cmd: &slower, stop: cancel, kill: cancel, done: make(chan ended, 1), killAfter: killAfter}
 	c.Output.begin(p.Stop)
+	var stdin *os.File
+	if c.Stdin != nil { // which the caller closes
+		fd, err := unix.FcntlInt(c.Stdin.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			cancel()
+			p.done <- ended{err: os.NewSyscallError("fcntl", err)}
+			return p
+		}
+		stdin = os.NewFile(uintptr(fd), "standard input")
+	}
 	go func() {
 		defer cancel()
 		client := &rpc.Client{Service: "run", Path: c.Unit}
 		defer client.Close() // which ends the unit
+		if stdin != nil {
+			defer closeAll(stdin)
+			client.Dialed = func(nc net.Conn) error { return passFile(nc, stdin) }
+		}
 		end, err := rpc.CallEvents(ctx, client, proto.UnitRun, req, c.Output.packet)
 		switch {
 		case err == nil:
@@ -75,7 +94,7 @@ func startUnit(c *Cmd) *Process {
 		case ctx.Err() != nil:
 			p.done <- ended{Result: Result{End: Stopped}}
 		case errors.Is(err, rpc.ErrConnect):
-			p.done <- ended{Result: Result{End: NotConfined, Reason: err.Error() + ": zino-run.socket of a system installation listens there"}}
+			p.done <- ended{Result: Result{End: NotConfined, Reason: err.Error() + ": " + unitName(c.Unit) + " of a system installation listens there"}}
 		case errors.Is(err, proto.ErrDenied):
 			p.done <- ended{Result: Result{End: NotConfined, Reason: err.Error()}}
 		default:
@@ -83,6 +102,44 @@ func startUnit(c *Cmd) *Process {
 		}
 	}()
 	return p
+}
+
+// unitName is the name of the unit of a socket.
+func unitName(socket string) string {
+	return "zino-" + strings.TrimSuffix(filepath.Base(socket), ".sock") + ".socket"
+}
+
+// passFile sends an open file over a connection. Another user may open it anew, as
+// /dev/stdin.
+func passFile(nc net.Conn, f *os.File) error {
+	conn, ok := nc.(*net.UnixConn)
+	if !ok {
+		return errors.New("not a Unix socket")
+	}
+	if err := f.Chmod(0o666); err != nil {
+		return err
+	}
+	_, _, err := conn.WriteMsgUnix([]byte{0}, unix.UnixRights(int(f.Fd())), nil)
+	return err
+}
+
+// receiveFile receives what passFile has sent.
+func receiveFile(conn *net.UnixConn) (*os.File, error) {
+	text, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := conn.ReadMsgUnix(text, rights)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) != 1 {
+		return nil, errors.New("no file came with the connection")
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return nil, errors.New("no file came with the connection")
+	}
+	unix.CloseOnExec(fds[0])
+	return os.NewFile(uintptr(fds[0]), "standard input"), nil
 }
 
 // packet writes a packet of a unit to its stream. Packets of other types are
@@ -119,21 +176,22 @@ func unitResult(end proto.RunEnd) Result {
 	return r
 }
 
-// TakeUnitFlag reports whether the program was asked to run one command, and
-// removes the flag that says so from its arguments.
-func TakeUnitFlag() bool {
-	i := slices.Index(os.Args, unitFlag)
-	if i < 1 {
-		return false
+// TakeUnitFlag returns the flag by which the program was asked to run one command,
+// with input or without, and removes it from its arguments; empty: it was not.
+func TakeUnitFlag() string {
+	for _, flag := range []string{unitFlag, pipeFlag} {
+		if i := slices.Index(os.Args, flag); i >= 1 {
+			os.Args = slices.Delete(os.Args, i, i+1)
+			return flag
+		}
 	}
-	os.Args = slices.Delete(os.Args, i, i+1)
-	return true
+	return ""
 }
 
 // ServeUnit runs the one command that is asked for on the connection that is
-// standard input, in this process's unit.
-func ServeUnit(log *slog.Logger) error {
-	conn, err := StdinConn(unitFlag)
+// standard input, in this process's unit. flag is that of TakeUnitFlag.
+func ServeUnit(flag string, log *slog.Logger) error {
+	conn, err := StdinConn(flag)
 	if err != nil {
 		return err
 	}
@@ -144,7 +202,20 @@ func ServeUnit(log *slog.Logger) error {
 	// still to report how the command ended.
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
+	if flag == pipeFlag {
+		return ServePipe(ctx, conn, log)
+	}
 	return ServeConn(ctx, conn, log)
+}
+
+// ServePipe is ServeConn for a program with input, which comes first.
+func ServePipe(ctx context.Context, conn *net.UnixConn, log *slog.Logger) error {
+	stdin, err := receiveFile(conn)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	defer stdin.Close()
+	return serveConn(ctx, conn, stdin, log)
 }
 
 // StdinConn returns the connection that a program with that flag has as its standard
@@ -169,6 +240,11 @@ func Hide() error {
 // ServeConn answers the one request on a connection. The command is ended early
 // when ctx is.
 func ServeConn(ctx context.Context, conn *net.UnixConn, log *slog.Logger) error {
+	return serveConn(ctx, conn, nil, log)
+}
+
+// serveConn is ServeConn with standard input; nil: none.
+func serveConn(ctx context.Context, conn *net.UnixConn, stdin *os.File, log *slog.Logger) error {
 	l := &oneListener{conn: conn, closed: make(chan struct{})}
 	s := rpc.NewServer("run", log)
 	s.Only(unitCallers())
@@ -188,7 +264,7 @@ func ServeConn(ctx context.Context, conn *net.UnixConn, log *slog.Logger) error 
 		if here != nil {
 			before = here.Usage().CPU
 		}
-		r, err := runHere(ctx, request, req, out, log)
+		r, err := runHere(ctx, request, req, stdin, out, log)
 		if err != nil {
 			r = Result{End: NotConfined, Reason: err.Error()}
 		}
@@ -271,7 +347,7 @@ func allUsersSeen() bool {
 
 // runHere runs the command of a request in a directory of its own, until it ends,
 // the caller hangs up or the host wants its end.
-func runHere(ending, request context.Context, req proto.RunCommand, out *rpc.Out, log *slog.Logger) (Result, error) {
+func runHere(ending, request context.Context, req proto.RunCommand, stdin *os.File, out *rpc.Out, log *slog.Logger) (Result, error) {
 	dir, err := os.MkdirTemp("", "zino-run-")
 	if err != nil {
 		return Result{}, err
@@ -296,7 +372,11 @@ func runHere(ending, request context.Context, req proto.RunCommand, out *rpc.Out
 	if c.Path, err = exec.LookPath(c.Args[0]); err != nil {
 		return Result{End: NotStarted, Number: int(unix.ENOENT)}, nil
 	}
+	if stdin != nil {
+		c.Stdin, c.Plan.Input = stdin, true
+	}
 	p, err := Start(c)
+	closeAll(stdin) // the program has it
 	if err != nil {
 		return Result{}, err
 	}

@@ -86,11 +86,12 @@ func TestTakeUnitFlag(t *testing.T) {
 	defer func() { os.Args = saved }()
 	for _, tt := range []struct {
 		args, left []string
-		want       bool
+		want       string
 	}{
-		{[]string{"zino-exc"}, []string{"zino-exc"}, false},
-		{[]string{"--run"}, []string{"--run"}, false},
-		{[]string{"zino-exc", "--run", "--config", "f"}, []string{"zino-exc", "--config", "f"}, true},
+		{[]string{"zino-exc"}, []string{"zino-exc"}, ""},
+		{[]string{"--run"}, []string{"--run"}, ""},
+		{[]string{"zino-exc", "--run", "--config", "f"}, []string{"zino-exc", "--config", "f"}, "--run"},
+		{[]string{"zino-exc", "--pipe"}, []string{"zino-exc"}, "--pipe"},
 	} {
 		os.Args = slices.Clone(tt.args)
 		if got := TakeUnitFlag(); got != tt.want || !slices.Equal(os.Args, tt.left) {

@@ -1,5 +1,6 @@
 // Command zino-exc is the executor as a process. Copies of it are the supervisors of
-// commands. With --run it runs one command, in the unit that was started for it.
+// commands. With --run or --pipe it runs one command, in the unit that was started for
+// it.
 //
 // Jobs outlive it where something else ends them: systemd, of which each job is a unit
 // (ZINO_JOB_SOCKET), or zino up, which holds the other end of the inherited pipe
@@ -22,8 +23,8 @@ func main() {
 	exc.Supervise()
 	unit := run.TakeUnitFlag()
 	cfg, log := service.Start("exc")
-	if unit {
-		service.Fail("exc", run.ServeUnit(log))
+	if unit != "" {
+		service.Fail("exc", run.ServeUnit(unit, log))
 		return
 	}
 	cat, err := catalog.Open(cfg.Tools.Dir, "", log)
