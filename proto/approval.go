@@ -30,6 +30,7 @@ const (
 const (
 	ApprovalCallKind   = "call"       // a call of a tool
 	ApprovalEscalation = "escalation" // a command that is to run with less confinement
+	ApprovalServer     = "server"     // the start of an MCP server of the configuration: no person is asked
 )
 
 // Answers to a request, and the widest ones in grantable.
@@ -71,7 +72,10 @@ type ApprovalPreview struct {
 // ApprovalNeeded says that a call needs an approval. It is the content of details of the
 // error with the code approval, and stands in the checkpoint approval.
 type ApprovalNeeded struct {
-	// Kind is "call" or "escalation".
+	// Kind is "call", "escalation" or "server". The last is the start of a program with
+	// exc's pipe that belongs to no turn: the daemon answers with the token of a server, if
+	// its configuration has such an MCP server, and asks no person. Digest is then that of
+	// the program, and the input of call has argv and the names of env.
 	Kind string `json:"kind"`
 	// Call is the call.
 	Call AskedCall `json:"call"`

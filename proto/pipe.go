@@ -70,10 +70,11 @@ type Pipe struct {
 	SessionID string `json:"session_id,omitzero"`
 	// Turn is that turn.
 	Turn string `json:"turn,omitzero"`
-	// Token is the token of the turn, as in call, or of a server that belongs to no turn.
-	// Absent, where [gate] require_token is set: the error approval for a program with a
-	// home, whose details (ApprovalNeeded of the kind "server") the daemon answers with a
-	// token; else denied.
+	// Token is the token of the turn, as in call. A program without session_id and turn is
+	// a server: where [gate] require_token is set it needs the token of a server, without
+	// base, and absent is the error approval, whose details are an ApprovalNeeded of the
+	// kind "server". The daemon answers it at agr's checkpoint; the grant that agr gets is
+	// this token. It holds for 24 hours, and its end ends no program.
 	Token string `json:"token,omitzero"`
 	// Umask is as in execute.
 	Umask *int `json:"umask,omitzero"`

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -97,6 +98,9 @@ func (r *relay) approval(at proto.Checkpoint, p proto.Proceed) error {
 // decide returns the token of a call that may be carried out, or the result of one that may
 // not, or that the turn is parked until a person answers.
 func (t *turn) decide(r *relay, call openCall, needed *proto.ApprovalNeeded) (token string, result proto.Raw, parked bool) {
+	if needed.Kind == proto.ApprovalServer {
+		return t.signServer(r, needed)
+	}
 	uid := t.requester()
 	exact := gate.Exact{
 		Tool: needed.Call.Tool, Input: needed.Call.Input, Root: needed.Call.Root, Dir: needed.Call.Cwd, Sandbox: needed.Call.Sandbox, Network: needed.Call.Network,
@@ -155,6 +159,37 @@ func (t *turn) decide(r *relay, call openCall, needed *proto.ApprovalNeeded) (to
 		return "", deniedBy(a), false
 	}
 	return "", denied(fmt.Sprintf("no person has answered: %s is %s", a.ID, a.State)), false
+}
+
+// signServer returns the token of an MCP server of the configuration.
+func (t *turn) signServer(r *relay, needed *proto.ApprovalNeeded) (token string, result proto.Raw, parked bool) {
+	caps := t.capabilities(r.ctx)
+	req := t.options()
+	for _, name := range slices.Sorted(maps.Keys(t.cfg.MCP.Servers)) {
+		server := t.cfg.MCP.Servers[name]
+		dir := server.Cwd
+		if dir == "{root}" {
+			dir = cmp.Or(req.Root, req.Cwd)
+		}
+		variables := slices.Concat(slices.Collect(maps.Keys(server.Env)), slices.Collect(maps.Keys(server.Secrets)))
+		if len(server.Command) == 0 || server.Enabled != nil && !*server.Enabled || gate.ServerDefinition(server.Command, variables, dir) != needed.Digest {
+			continue
+		}
+		level := cmp.Or(server.Sandbox, caps.Sandbox)
+		network := server.Network == nil || *server.Network || !level.Confined()
+		if needed.Call.Sandbox != level || needed.Call.Network && !network {
+			return "", denied(fmt.Sprintf("the MCP server %s does not fit the configuration: its sandbox or its network is another", name)), false
+		}
+		if t.signer == nil {
+			return "", denied("approvals are not available: " + t.signerErr.Error()), false
+		}
+		token, err := t.signer.SignServer(gate.Server{Definition: needed.Digest, Sandbox: level, Network: network}, time.Now())
+		if err != nil {
+			return "", denied("approvals are not available: " + err.Error()), false
+		}
+		return token, nil, false
+	}
+	return "", denied("the configuration of this Zino has no such MCP server: its command and the names of its variables must be in [mcp.servers], without ${}"), false
 }
 
 // denied returns the result of a call that is not carried out.

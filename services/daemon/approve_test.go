@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/config"
 	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
@@ -533,4 +534,52 @@ func TestTwoAnswersAtOnce(t *testing.T) {
 	zinotest.Equal(t, "answers that came late", len(failed), 3)
 	zinotest.Equal(t, "all are invalid", slices.ContainsFunc(failed, func(err error) bool { return codeOf(err) != proto.CodeInvalid }), false)
 	zinotest.Equal(t, "end", e.ended("s-1", started.Turn).State, proto.TurnDone)
+}
+
+// TestServerToken checks that a server of the configuration gets its token without a
+// question, and nothing else does.
+func TestServerToken(t *testing.T) {
+	const name = "pg"
+	server := config.MCPServer{Command: []string{"pg-mcp", "--ro"}, Env: map[string]string{"LOG": "info"}, Secrets: map[string]string{"PG_PASSWORD": "pg"}, Cwd: "{root}", Sandbox: proto.LevelUnit}
+	asked := func(argv []string, dir string) *proto.ApprovalNeeded {
+		return &proto.ApprovalNeeded{
+			Kind: proto.ApprovalServer, Digest: gate.ServerDefinition(argv, []string{"PG_PASSWORD", "LOG"}, dir), Reasons: []string{},
+			Call: proto.AskedCall{Tool: "pipe", Input: proto.Raw(`{}`), Sandbox: proto.LevelUnit, Network: true, Files: []string{}},
+		}
+	}
+	argv := server.Command
+	for what, tt := range map[string]struct {
+		needed *proto.ApprovalNeeded
+		change func(*proto.ApprovalNeeded, *config.MCPServer)
+		signed bool
+	}{
+		"it":              {asked(argv, "/r"), nil, true},
+		"without network": {asked(argv, "/r"), func(n *proto.ApprovalNeeded, _ *config.MCPServer) { n.Call.Network = false }, true},
+		"another program": {asked([]string{"sh", "-c", "id"}, "/r"), nil, false},
+		"another root":    {asked(argv, "/"), nil, false},
+		"a weaker level":  {asked(argv, "/r"), func(n *proto.ApprovalNeeded, _ *config.MCPServer) { n.Call.Sandbox = proto.LevelOff }, false},
+		"more network":    {asked(argv, "/r"), func(_ *proto.ApprovalNeeded, s *config.MCPServer) { s.Network = new(false) }, false},
+		"disabled":        {asked(argv, "/r"), func(_ *proto.ApprovalNeeded, s *config.MCPServer) { s.Enabled = new(false) }, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newAskEnv(t)
+			own := server
+			if tt.change != nil {
+				tt.change(tt.needed, &own)
+			}
+			e.cfg.MCP.Servers = map[string]config.MCPServer{name: own}
+			e.change = func(n *proto.ApprovalNeeded) { *n = *tt.needed }
+			e.ended("s-1", e.begin("s-1", false).Turn)
+			p := e.last()
+			token, err := e.verifier().VerifyServer(p.Grants["c1"], time.Now())
+			if !tt.signed {
+				if len(p.Grants) > 0 || !strings.Contains(string(p.Results["c1"]), `"code":"denied"`) {
+					t.Errorf("proceed %+v", p)
+				}
+				return
+			}
+			zinotest.Must(t, err)
+			zinotest.Equal(t, "token", values(token.Definition, token.Sandbox, token.Network), values(tt.needed.Digest, proto.LevelUnit, true))
+		})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"zino/pkg/environ"
+	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -66,7 +68,7 @@ func (s *Service) pipe(ctx context.Context, req proto.Pipe, out *rpc.Out) (proto
 		return proto.PipeResult{}, err
 	}
 	s.note(c, input)
-	err = s.admit(req.Token, "", c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
+	err = s.admitPipe(req, c)
 	if err == nil {
 		err = s.audit.Ready()
 	}
@@ -93,6 +95,40 @@ func (s *Service) pipe(ctx context.Context, req proto.Pipe, out *rpc.Out) (proto
 		err = cmp.Or(s.turns.refused(c), error(errStopping))
 	}
 	return result, err
+}
+
+// admitPipe is admit for a program. One that belongs to no turn is a server: where calls
+// need tokens, it needs one of its own.
+func (s *Service) admitPipe(req proto.Pipe, c *turnCall) error {
+	if req.SessionID != "" || req.Turn != "" || s.guard == nil || req.Token != "" && !gate.IsServer(req.Token) {
+		return s.admit(req.Token, "", c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
+	}
+	level, network, err := s.host.settle(req.Sandbox, req.Network)
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(req.Env))
+	dir := cmp.Or(req.Root, req.Cwd)
+	input, err := wire.AppendObject(nil, "", serverInput{req.Name, req.Argv, append([]string{}, names...)})
+	if err != nil {
+		return err
+	}
+	want := gate.Server{Definition: gate.ServerDefinition(req.Argv, names, dir), Sandbox: level, Network: network}
+	if err := s.guard.Server(req.Token, want, proto.AskedCall{Tool: toolPipe, Input: input, Root: dir, Cwd: dir, Sandbox: level, Network: network}); err != nil {
+		return err
+	}
+	if req.Token != "" && req.Base != nil { // its names are not signed
+		return proto.Errorf(proto.CodeDenied, "the token of the server is refused: base is not part of its definition")
+	}
+	c.ticket = ticket{turn: gate.Turn{Mode: gate.Yolo, By: os.Geteuid()}, root: dir, level: level, network: network}
+	return nil
+}
+
+// serverInput describes a server to the daemon.
+type serverInput struct {
+	Name string   `json:"name,omitzero"`
+	Argv []string `json:"argv"`
+	Env  []string `json:"env"` // names
 }
 
 // notedPipe is the input of a pipe in the audit: its variables are not part of it.

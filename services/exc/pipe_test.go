@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/config"
+	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/pkg/zinotest"
@@ -342,4 +344,63 @@ func idle(last *string) bool {
 	*last = now
 	time.Sleep(20 * time.Millisecond)
 	return same
+}
+
+// TestPipeTokens: a program of a turn must fit the turn's token, and one of no turn that of
+// a server.
+func TestPipeTokens(t *testing.T) {
+	g := newGuarded(t, func(cfg *config.Config) { cfg.Gate.RequireToken, cfg.Exc.Sandbox = true, proto.LevelReadOnly })
+	turn := func(change func(*proto.Pipe)) error {
+		req := sh("true", new(""))
+		req.SessionID, req.Turn, req.Root, req.Sandbox, req.Network = "s1", "t-1", g.root, proto.LevelReadOnly, new(false)
+		req.Token = g.sign(t, gate.Asks, func(t *gate.Turn) { t.Sandbox, t.Network = proto.LevelReadOnly, new(false) })
+		if change != nil {
+			change(&req)
+		}
+		return pipeTo(t, g.Client, req).err
+	}
+	able := g.service.levelProblem(t.Context(), proto.LevelReadOnly) == nil
+	if err := turn(nil); able && err != nil {
+		t.Errorf("it fits: %v", err)
+	}
+	for what, change := range map[string]func(*proto.Pipe){
+		"session": func(p *proto.Pipe) { p.SessionID = "s2" },
+		"turn":    func(p *proto.Pipe) { p.Turn = "t-2" },
+		"root":    func(p *proto.Pipe) { p.Root = "/" },
+		"sandbox": func(p *proto.Pipe) { p.Sandbox, p.Network = proto.LevelOff, nil },
+		"network": func(p *proto.Pipe) { p.Network = new(true) },
+		"":        func(p *proto.Pipe) { p.Token = "" },
+	} {
+		zinotest.Error(t, turn(change), proto.ErrDenied, what)
+	}
+
+	server := sh("echo $A", new(""))
+	server.Sandbox, server.Env, server.Name = proto.LevelOff, map[string]string{"A": "secret"}, "mcp x"
+	asked := gate.Needed(pipeTo(t, g.Client, server).err)
+	if asked == nil || asked.Kind != proto.ApprovalServer || string(asked.Call.Input) != `{"name":"mcp x","argv":["sh","-c","echo $A"],"env":["A"]}` {
+		t.Fatalf("asked %+v", asked)
+	}
+	token, err := g.signer.SignServer(gate.Server{Definition: asked.Digest, Sandbox: asked.Call.Sandbox, Network: asked.Call.Network}, time.Now())
+	zinotest.Must(t, err)
+	server.Token = token
+	server.Env["A"] = "another secret"
+	if e := pipeTo(t, g.Client, server); e.err != nil || e.stdout != "another secret\n" {
+		t.Errorf("with its token: %+v", e)
+	}
+	for what, change := range map[string]func(*proto.Pipe){
+		"argument":  func(p *proto.Pipe) { p.Argv = []string{"sh", "-c", "echo pwned"} },
+		"variable":  func(p *proto.Pipe) { p.Env = map[string]string{"A": "", "LD_PRELOAD": "/x"} },
+		"base":      func(p *proto.Pipe) { p.Base = map[string]string{"LD_PRELOAD": "/x"} },
+		"root":      func(p *proto.Pipe) { p.Root = g.root },
+		"cwd":       func(p *proto.Pipe) { p.Cwd = g.root },
+		"session":   func(p *proto.Pipe) { p.SessionID = "s1" },
+		"signature": func(p *proto.Pipe) { p.Token = p.Token[:len(p.Token)-8] + "AAAAAAAA" },
+		"sandbox":   func(p *proto.Pipe) { p.Sandbox = proto.LevelReadOnly },
+	} {
+		req := server
+		change(&req)
+		if e := pipeTo(t, g.Client, req); !errors.Is(e.err, proto.ErrDenied) || e.stdout != "" {
+			t.Errorf("another %s: %+v", what, e)
+		}
+	}
 }

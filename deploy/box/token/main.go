@@ -17,19 +17,28 @@ func main() {
 	session := flag.String("session", "", "session of the turn; empty: a plain request")
 	mode := flag.String("mode", string(gate.Yolo), "mode of the turn")
 	level := flag.String("sandbox", "", "sandbox level; empty: that of the configuration")
+	network := flag.Bool("network", false, "whether its code may use the network; default: that of the configuration")
+	server := flag.Bool("server", false, "the token of an MCP server at -sandbox, with the network, whose program is the arguments")
 	flag.Parse()
-	if err := token(*dir, gate.Turn{Session: *session, Mode: gate.Mode(*mode), Sandbox: proto.Level(*level)}); err != nil {
+	turn := gate.Turn{Session: *session, Mode: gate.Mode(*mode), Sandbox: proto.Level(*level)}
+	if *network {
+		turn.Network = network
+	}
+	if err := token(*dir, turn, *server, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "token:", err)
 		os.Exit(1)
 	}
 }
 
-func token(dir string, turn gate.Turn) error {
+func token(dir string, turn gate.Turn, server bool, argv []string) error {
 	signer, err := gate.OpenSigner(dir, "")
 	if err != nil {
 		return err
 	}
 	text, err := signer.Sign(turn, time.Now())
+	if server {
+		text, err = signer.SignServer(gate.Server{Definition: gate.ServerDefinition(argv, nil, ""), Sandbox: turn.Sandbox, Network: true}, time.Now())
+	}
 	if err == nil {
 		fmt.Println(text)
 	}

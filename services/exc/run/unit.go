@@ -94,7 +94,7 @@ func startUnit(c *Cmd) *Process {
 		case ctx.Err() != nil:
 			p.done <- ended{Result: Result{End: Stopped}}
 		case errors.Is(err, rpc.ErrConnect):
-			p.done <- ended{Result: Result{End: NotConfined, Reason: err.Error() + ": " + unitName(c.Unit) + " of a system installation listens there"}}
+			p.done <- ended{Result: Result{End: NotConfined, Reason: err.Error() + ": " + unitName(c) + " of a system installation listens there"}}
 		case errors.Is(err, proto.ErrDenied):
 			p.done <- ended{Result: Result{End: NotConfined, Reason: err.Error()}}
 		default:
@@ -104,9 +104,12 @@ func startUnit(c *Cmd) *Process {
 	return p
 }
 
-// unitName is the name of the unit of a socket.
-func unitName(socket string) string {
-	return "zino-" + strings.TrimSuffix(filepath.Base(socket), ".sock") + ".socket"
+// unitName is the name of the unit that listens for c.
+func unitName(c *Cmd) string {
+	if c.Stdin == nil {
+		return "zino-run.socket"
+	}
+	return "zino-" + strings.TrimSuffix(filepath.Base(c.Unit), ".sock") + ".socket"
 }
 
 // passFile sends an open file over a connection. Another user may open it anew, as
