@@ -24,13 +24,14 @@ var answers = []struct {
 	{regexp.MustCompile(`^(YOLO · )?claude-sonnet-5-5 · .* %$`), ":q"}, // the status line of a chat
 }
 
-// TestDocCommands types every command of the sh blocks of the README and the quick start
-// into a terminal, in order, with an empty home. Each must succeed.
+// TestDocCommands types every command of the sh blocks of the README and other pages into
+// a terminal, in order, with an empty home. Each must succeed.
 func TestDocCommands(t *testing.T) {
 	for name, check := range map[string]func(*testing.T, *zinotest.Screen, *fakellm.Server){
 		"README.md":           checkFirstExample,
 		"docs/quick-start.md": checkFirstBug,
 		"docs/schema.md":      checkSchema,
+		"docs/skills.md":      checkFirstSkill,
 	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			turns, err := fakellm.Load("testdata/docs/provider.txt")
@@ -38,7 +39,12 @@ func TestDocCommands(t *testing.T) {
 			provider := fakellm.New(turns...)
 			defer provider.Close()
 			provider.SetModels("claude-sonnet-5-5")
-			s := zinotest.NewUserScreen(t, bin, append(goEnv(t), "ANTHROPIC_BASE_URL="+provider.Host, "PATH="+os.Getenv("PATH"), "PS1=[$?] ")...)
+			path := os.Getenv("PATH")
+			env := append(goEnv(t), "ANTHROPIC_BASE_URL="+provider.Host, "PS1=[$?] ")
+			if name != "README.md" && name != "docs/quick-start.md" { // those two install it, and store a key
+				path, env = path+":"+bin, append(env, "ANTHROPIC_API_KEY=sk-test-of-the-docs")
+			}
+			s := zinotest.NewUserScreen(t, bin, append(env, "PATH="+path)...)
 			tree, err := os.Getwd()
 			zinotest.Must(t, err)
 			runLine(t, s, "cd "+tree)
@@ -149,6 +155,12 @@ func checkFirstBug(t *testing.T, s *zinotest.Screen, provider *fakellm.Server) {
 
 func checkSchema(t *testing.T, s *zinotest.Screen, _ *fakellm.Server) {
 	zinotest.Contains(t, "the terminal", s.History(), `{"name":"Ada Lovelace","year":1843}`, "\nAda Lovelace\n")
+}
+
+func checkFirstSkill(t *testing.T, s *zinotest.Screen, _ *fakellm.Server) {
+	list := "entry  folder  user    ok "
+	zinotest.Contains(t, "the terminal", s.History(), "1 skill, 0 broken, 0 warnings", list, "Fixed: the mean of a list is right.")
+	zinotest.Contains(t, "the page", zinotest.Read(t, "docs/skills.md"), list)
 }
 
 func checkMean(t *testing.T, dir string) {
