@@ -53,6 +53,26 @@ type PutAttachment struct {
 	Data []byte `json:"data"`
 }
 
+// AttachFile is a file to store.
+type AttachFile struct {
+	// SessionID is the session's whole id.
+	SessionID string `json:"session_id"`
+	// Name is the file's name without directories.
+	Name string `json:"name,omitzero"`
+	// MediaType is what the caller takes the file for. The content decides.
+	MediaType string `json:"media_type,omitzero"`
+	// Data is the content, in base64.
+	Data []byte `json:"data"`
+}
+
+// AttachmentRef names a file of a session.
+type AttachmentRef struct {
+	// ID is the id of the attachment.
+	ID string `json:"id"`
+	// Name is the file's name, for people and in the text for the model.
+	Name string `json:"name,omitzero"`
+}
+
 // GetAttachment names a file of a session.
 type GetAttachment struct {
 	// SessionID is the session's whole id.

@@ -50,6 +50,9 @@ var (
 	// the services keep. Each place with secrets is a packet redacted. A session with an
 	// open turn is the error busy; with all it is a packet with left.
 	DaemonRedact = eventsMethod[Redact, RedactDone]("daemon", "redact", "redact_done")
+	// DaemonAttach stores an image or PDF file with a session, which need not exist yet: see
+	// put_attachment of mem. A message names it in attachments.
+	DaemonAttach = method[AttachFile, Attachment]("daemon", "attach", "attachment")
 	// DaemonTurns lists turns, the newest first.
 	DaemonTurns = method[ListTurns, TurnList]("daemon", "turns", "turn_list")
 )
@@ -96,6 +99,12 @@ type Chat struct {
 	// Network is whether confined code may use the network; absent: as
 	// configured.
 	Network *bool `json:"network,omitzero"`
+	// Files are images and PDF files for the model, prepared as by zino-attach: up to 20
+	// with attachments, and 10 MiB. They are stored with the session. Send others with
+	// attach.
+	Files []FileData `json:"files,omitzero"`
+	// Attachments are files that were stored with the session.
+	Attachments []AttachmentRef `json:"attachments,omitzero"`
 	// Env is the caller's environment, for the tools of this turn: variables that
 	// hold secrets are dropped. Env, cwd and umask are accepted from the daemon's
 	// own user and dropped for all others: in a constellation that several users
@@ -243,6 +252,10 @@ type TurnStart struct {
 	Sandbox Level `json:"sandbox,omitzero"`
 	// Network is whether confined code may use the network.
 	Network *bool `json:"network,omitzero"`
+	// Files are images and PDF files for the model, as of a chat request.
+	Files []FileData `json:"files,omitzero"`
+	// Attachments are files that were stored with the session.
+	Attachments []AttachmentRef `json:"attachments,omitzero"`
 	// Env is the caller's environment. It is kept outside of the session log as long
 	// as the turn is open.
 	Env map[string]string `json:"env,omitzero"`
@@ -544,6 +557,8 @@ type UserMessage struct {
 	Say string `json:"say,omitzero"`
 	// By is the user who sent it.
 	By *By `json:"by,omitzero"`
+	// Attachments are the files of the message.
+	Attachments []Attachment `json:"attachments,omitzero"`
 }
 
 // Live is the end of the replay: what follows happens now. The text of the present

@@ -92,4 +92,5 @@ var Changelog = [...]string{
 	"87 2026-11-23  event tools of a turn and of a session log; project, client and offer of run of agr; root, project and offer of its tools; offer of get_messages and build",
 	"88 2026-11-23  output_schema of chat, turn_start, run and infer; structured of done and of the turn event of a session log; stop_reason of checkpoints; via schema; error kind schema",
 	"89 2026-11-23  kind server of what an approval is needed for: the token of a server, for pipe",
+	"90 2026-11-23  attach of the daemon; files and attachments of chat and turn_start, attachments of the turn's request and of user_message",
 }

@@ -30,6 +30,12 @@ func (r *Request) Legal() error {
 	default:
 		return nil
 	}
+	switch limit := map[bool]int{true: geminiBody, false: openaiBody}[strings.Contains(r.Path, "enerateContent")]; {
+	case len(r.Body) > limit:
+		return fmt.Errorf("the body has %d bytes, above %d", len(r.Body), limit)
+	case strings.Count(string(r.Body), `;base64,`) > openaiImages:
+		return errors.New("too many images")
+	}
 	if !utf8.Valid(r.Body) {
 		return errors.New("the body is not UTF-8")
 	}

@@ -57,6 +57,7 @@ type anthropicBlock struct {
 	Content      json.RawMessage `json:"content"`
 	Signature    string          `json:"signature"`
 	Data         string          `json:"data"`
+	Source       json.RawMessage `json:"source"`
 	CacheControl json.RawMessage `json:"cache_control"`
 }
 
@@ -69,6 +70,10 @@ func legalAnthropic(r *Request) error {
 		return fmt.Errorf("output_config: %w", err)
 	}
 	switch {
+	case len(r.Body) > anthropicBody:
+		return errors.New("request_too_large")
+	case strings.Count(string(r.Body), `{"type":"image",`) > anthropicImages:
+		return errors.New("too many images")
 	case r.Header.Get("Anthropic-Version") == "":
 		return errors.New("header anthropic-version: missing")
 	case in.Model == "":
@@ -262,6 +267,9 @@ func (b anthropicBlock) check(role string) error {
 		return nil
 	case "image", "document":
 		of = user
+		if err := legalAnthropicFile(b.Type, b.Source); err != nil {
+			return err
+		}
 	case "tool_use":
 		of = assistant
 		if !plainID.MatchString(b.ID) || !plainID.MatchString(b.Name) || !isObject(b.Input) {
@@ -272,8 +280,17 @@ func (b anthropicBlock) check(role string) error {
 		if b.ToolUseID == "" {
 			return errors.New("a result without tool_use_id")
 		}
-		if _, err := contentBlocks(b.Content); err != nil && !isText(b.Content) {
+		blocks, err := contentBlocks(b.Content)
+		if err != nil && !isText(b.Content) {
 			return err
+		}
+		for i, inner := range blocks {
+			if !isText(b.Content) && !slices.Contains([]string{"text", "image", "document"}, inner.Type) {
+				return fmt.Errorf("content[%d]: %q in a tool_result", i, inner.Type)
+			}
+			if err := inner.check(user); err != nil {
+				return fmt.Errorf("content[%d]: %w", i, err)
+			}
 		}
 	case "thinking", "redacted_thinking":
 		of = assistant

@@ -132,6 +132,8 @@ func (p geminiPart) check(role string) error {
 	switch {
 	case kinds != 1:
 		return errors.New("not exactly one of text, functionCall, functionResponse, inlineData")
+	case !absent(p.InlineData) && legalInline(p.InlineData) != nil:
+		return legalInline(p.InlineData)
 	case p.Text != nil && *p.Text == "" && p.ThoughtSignature == "":
 		return errors.New("empty text")
 	case p.Call != nil && (role != assistant || p.Call.Name == "" || !absent(p.Call.Args) && !isObject(p.Call.Args)):

@@ -17,8 +17,9 @@ type ollamaMessage struct {
 			Arguments json.RawMessage `json:"arguments"`
 		} `json:"function"`
 	} `json:"tool_calls"`
-	ToolName   string `json:"tool_name"`
-	ToolCallID string `json:"tool_call_id"`
+	Images     []string `json:"images"`
+	ToolName   string   `json:"tool_name"`
+	ToolCallID string   `json:"tool_call_id"`
 }
 
 func legalOllama(r *Request) error {
@@ -56,6 +57,9 @@ func (m ollamaMessage) said() (said, error) {
 		out.results = []ref{{id: m.ToolCallID, name: m.ToolName, loose: true}}
 	default:
 		return out, fmt.Errorf("unknown role %q", m.Role)
+	}
+	if err := legalOllamaImages(m.Role, m.Images); err != nil {
+		return out, err
 	}
 	if m.Content == nil && len(m.ToolCalls) == 0 {
 		return out, errors.New("content: missing")

@@ -159,16 +159,13 @@ func (m openaiMessage) content() error {
 	if isText(m.Content) {
 		return nil
 	}
-	var parts []struct {
-		Type string  `json:"type"`
-		Text *string `json:"text"`
-	}
+	var parts []openaiPart
 	if absent(m.Content) || json.Unmarshal(m.Content, &parts) != nil || len(parts) == 0 {
 		return errors.New("content: neither text nor parts")
 	}
 	for i, p := range parts {
-		if p.Type == "" || (p.Type == "text") != (p.Text != nil) {
-			return fmt.Errorf("content[%d]: needs a type, and text if that is its type", i)
+		if err := p.check(m.Role); err != nil {
+			return fmt.Errorf("content[%d]: %w", i, err)
 		}
 	}
 	return nil

@@ -164,16 +164,13 @@ func (m responsesItem) message() (said, error) {
 	if isText(m.Content) {
 		return out, nil
 	}
-	var parts []struct {
-		Type string  `json:"type"`
-		Text *string `json:"text"`
-	}
+	var parts []openaiPart
 	if absent(m.Content) || json.Unmarshal(m.Content, &parts) != nil || len(parts) == 0 {
 		return out, errors.New("content: neither text nor parts")
 	}
 	for i, p := range parts {
-		if p.Type != kind || p.Text == nil {
-			return out, fmt.Errorf("content[%d]: not of the type %s, with text", i, kind)
+		if err := p.checkItem(m.Role, kind); err != nil {
+			return out, fmt.Errorf("content[%d]: %w", i, err)
 		}
 	}
 	return out, nil

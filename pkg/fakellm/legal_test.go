@@ -31,6 +31,13 @@ func checkLegal(t *testing.T, path, frame string, cases []legalCase) {
 	}
 }
 
+// A PNG and a PDF file in base64.
+const (
+	dot     = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAABAQMAAADO7O3JAAAABlBMVEX///8AAABVwtN+AAAADklEQVR4nGJgAAQAAP//AAIAAUu7KZ8AAAAASUVORK5CYII="
+	page    = "JVBERi0xLjQK"
+	anImage = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + dot + `"}}`
+)
+
 // Messages of OpenAI's wire.
 const (
 	oUser   = `{"role":"user","content":"hi"}`
@@ -55,7 +62,10 @@ func TestLegalOpenAI(t *testing.T) {
 		{"the same id in a later turn", oUser + `,` + oAsks + `,` + oToolA + `,` + oAsks + `,` + oToolA, ""},
 		{"users in a row", oUser + `,` + oUser, ""},
 		{"assistant last", oUser + `,` + oSays, ""},
-		{"parts", `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x"}}]}`, ""},
+		{"parts", `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,` + dot + `"}},{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,` + page + `"}}]}`, ""},
+		{"an image elsewhere", `{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.org/a.png"}}]}`, "neither a data URL"},
+		{"an image that is none", `{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + page + `"}}]}`, "application/pdf is sent as"},
+		{"an image of the assistant", oUser + `,{"role":"assistant","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + dot + `"}}]}`, "of the user"},
 		{"tools", oUser + `],"tools":[{"type":"function","function":{"name":"f"}}],"x":[`, ""},
 		{"tools null", oUser + `],"tools":null,"x":[`, ""},
 
@@ -92,8 +102,8 @@ func TestLegalOpenAI(t *testing.T) {
 		{"user null", `{"role":"user","content":null}`, "neither text nor parts"},
 		{"user number", `{"role":"user","content":1}`, "neither text nor parts"},
 		{"no parts", `{"role":"user","content":[]}`, "neither text nor parts"},
-		{"part without text", `{"role":"user","content":[{"type":"text"}]}`, "content[0]: needs a type"},
-		{"part without type", `{"role":"user","content":[{"text":"x"}]}`, "content[0]: needs a type"},
+		{"part without text", `{"role":"user","content":[{"type":"text"}]}`, "content[0]: needs a text"},
+		{"part without type", `{"role":"user","content":[{"text":"x"}]}`, "content[0]: unknown type"},
 		{"unknown role", `{"role":"model","content":"x"}`, `unknown role "model"`},
 		{"no role", `{"content":"x"}`, `unknown role ""`},
 		{"no model", oUser + `],"model":"","x":[`, "model: missing"},
@@ -135,7 +145,9 @@ func TestLegalAnthropic(t *testing.T) {
 		{"four breakpoints", aGives(marked, marked) + `],"tools":[{"name":"f","input_schema":{},` + mark + `}],"system":[` + marked + `],"x":[`, ""},
 		{"thinking", aUser + `,` + aAsks + `,` + aGives(aResA) + `],"max_tokens":2048,"thinking":{"type":"enabled","budget_tokens":1024},"x":[`, ""},
 		{"thinking, answered before", aUser + `,` + aAsks2 + `,` + aGives(aResA, aResB) + `,` + aSays + `,` + aUser + `],"max_tokens":2048,"thinking":{"type":"enabled","budget_tokens":1024},"x":[`, ""},
-		{"an image", aGives(`{"type":"image","source":{}}`, aText), ""},
+		{"an image", aGives(anImage, aText), ""},
+		{"an image of another kind", aGives(strings.Replace(anImage, "png", "jpeg", 1)), "image/png is sent as"},
+		{"a document", aGives(`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"` + page + `"}}`), ""},
 		{"redacted", aUser + `,{"role":"assistant","content":[{"type":"redacted_thinking","data":"d"},` + aCallA + `]},` + aGives(aResA), ""},
 
 		{"nothing", ``, "none is the user's"},
@@ -164,7 +176,7 @@ func TestLegalAnthropic(t *testing.T) {
 		{"result of the assistant", aUser + `,{"role":"assistant","content":[` + aResA + `]},` + aUser, "tool_result in a message of the role assistant"},
 		{"call of the user", aGives(aCallA), "tool_use in a message of the role user"},
 		{"thinking of the user", aGives(aThinks, aText), "thinking in a message of the role user"},
-		{"an image of the assistant", aUser + `,{"role":"assistant","content":[{"type":"image"}]},` + aUser, "image in a message of the role assistant"},
+		{"an image of the assistant", aUser + `,{"role":"assistant","content":[` + anImage + `]},` + aUser, "image in a message of the role assistant"},
 		{"call without id", aUser + `,` + strings.Replace(aAsks, `"id":"a"`, `"id":""`, 1) + `,` + aGives(aResA), "tool_use needs"},
 		{"call with a strange id", aUser + `,` + strings.Replace(aAsks, `"id":"a"`, `"id":"a:0"`, 1) + `,` + aGives(aResA), "tool_use needs"},
 		{"call without input", aUser + `,` + strings.Replace(aAsks, `,"input":{}`, ``, 1) + `,` + aGives(aResA), "tool_use needs"},
@@ -221,7 +233,7 @@ func TestLegalGemini(t *testing.T) {
 		{"two calls and text", gUser + `,` + gAsks2 + `,` + gGives(gResA, gResB, gText), ""},
 		{"system and tools", gUser + `],"systemInstruction":{"parts":[{"text":"x"}]},"tools":[{"functionDeclarations":[{"name":"f"}]}],"x":[`, ""},
 		{"signature on empty text", gUser + `,{"role":"model","parts":[{"text":"","thoughtSignature":"c2ln"}]},` + gUser, ""},
-		{"data", gGives(`{"inlineData":{"mimeType":"image/png","data":"AA=="}}`), ""},
+		{"data", gGives(`{"inlineData":{"mimeType":"image/png","data":"` + dot + `"}}`), ""},
 
 		{"nothing", ``, "none is the user's"},
 		{"model first", gSays + `,` + gUser, "the first one is not the user's"},
@@ -317,7 +329,7 @@ func TestLegalResponses(t *testing.T) {
 		{"reasoning without id", oUser + `,` + strings.Replace(thinks, `rs_1`, ``, 1) + `,` + says, "reasoning needs its id"},
 		{"arguments as an object", oUser + `,` + strings.Replace(calls, `"{}"`, `{}`, 1) + `,` + gives, "function_call needs"},
 		{"output as an object", oUser + `,` + calls + `,` + strings.Replace(gives, `"1"`, `{}`, 1), "function_call_output needs"},
-		{"parts of another wire", `{"role":"user","content":[{"type":"text","text":"x"}]}`, "not of the type input_text"},
+		{"parts of another wire", `{"role":"user","content":[{"type":"text","text":"x"}]}`, "the type \"text\" of the role user"},
 		{"unknown item", oUser + `,{"type":"custom"}`, "unknown type"},
 		{"unknown role", `{"role":"tool","content":"x"}`, "unknown role"},
 		{"no content", `{"role":"user"}`, "content: neither"},

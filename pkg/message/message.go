@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 
+	"zino/pkg/attach/kind"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -58,6 +59,28 @@ func AppendContent[T string | []byte](b []byte, content T, files []proto.Attachm
 		b, _ = wire.AppendObject(b, proto.TypeAttachment, file) // a struct of strings and numbers
 	}
 	return append(b, ']')
+}
+
+// FileTokens estimates the tokens of the attachments in a text of messages, besides their
+// references.
+func FileTokens(list []byte) (tokens int) {
+	begin := []byte(`{"type":"` + proto.TypeAttachment + `",`)
+	for {
+		i := bytes.Index(list, begin)
+		if i < 0 {
+			return tokens
+		}
+		list = list[i:]
+		end := bytes.IndexByte(list, '}')
+		if end < 0 {
+			return tokens
+		}
+		var a proto.Attachment
+		if wire.DecodeReply(list[:end+1], &a) == nil {
+			tokens += kind.Tokens(a)
+		}
+		list = list[end:]
+	}
 }
 
 // Join appends the messages of whole lists. It checks their edges only, and skips what

@@ -112,7 +112,7 @@ func (s *Service) session(ctx context.Context, req proto.Build) (proto.Context, 
 	}
 	// An empty session cannot be handed off: a message that alone is too large is
 	// for the provider to refuse.
-	size := tokens(len(inner) + len(req.UserMessage))
+	size := tokens(len(inner)+len(req.UserMessage)) + message.FileTokens(inner)
 	if len(inner) > 0 && req.ContextTokens > 0 && size > req.ContextTokens {
 		return proto.Context{}, &proto.Error{Code: proto.CodeTooLarge, Message: fmt.Sprintf(
 			"Session %s and the message have about %d tokens, the model can take in %d. Go on in a new one: zino handoff --from-session %s --goal \"…\".",

@@ -147,6 +147,11 @@ func (t *turn) startNext(task task, message string, queued []*turn) (next *turn,
 	if next.keepsEnv() {
 		err = t.keepEnv(next.id, next.req)
 	}
+	for _, moved := range append([]*turn{next}, next.behind...) {
+		if err == nil {
+			err = t.copyAttachments(t.runCtx, t.session.id, id, moved.files)
+		}
+	}
 	if err == nil {
 		sess.add(next)
 		select {
@@ -178,7 +183,7 @@ func (sess *session) successor(ctx context.Context, t *turn, message string) *tu
 	req.SessionID, req.Message = sess.id, message
 	next := sess.newTurn(ctx, req)
 	next.unplanned = t.unplanned
-	next.uid, next.onLimit, next.keeps = t.uid, t.onLimit, true
+	next.uid, next.onLimit, next.keeps, next.files = t.uid, t.onLimit, true, t.files
 	return next
 }
 

@@ -114,6 +114,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.HandleEvents(srv, proto.DaemonRunCommand, s.runCommand)
 	rpc.Handle(srv, proto.DaemonRenameSession, s.renameSession)
 	rpc.HandleEvents(srv, proto.DaemonRedact, s.redact)
+	rpc.Handle(srv, proto.DaemonAttach, s.attach)
 	rpc.Handle(srv, proto.DaemonTurns, s.turns)
 	rpc.Handle(srv, proto.DaemonApprovals, s.approvals)
 	rpc.Handle(srv, proto.DaemonApprove, s.approve)
@@ -185,6 +186,9 @@ func checkChat(req proto.Chat) error {
 	}
 	if req.Message == "" {
 		return proto.Errorf(proto.CodeInvalid, "Empty message.")
+	}
+	if err := checkFiles(req); err != nil {
+		return err
 	}
 	if _, err := environ.List(req.Env); err != nil {
 		return proto.Errorf(proto.CodeInvalid, "env: %v", err)

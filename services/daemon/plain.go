@@ -33,7 +33,11 @@ func (s *Service) plain(ctx context.Context, req proto.Chat, out *rpc.Out) (prot
 	if err := p.announce(req, out); err != nil {
 		return proto.Text{}, err
 	}
-	text, err := s.ask(ctx, req, p.messages(req.Message), out)
+	files, err := s.references(ctx, req, false)
+	if err != nil {
+		return proto.Text{}, err
+	}
+	text, err := s.ask(ctx, req, p.messages(req.Message, files), out)
 	if err != nil {
 		return proto.Text{}, err
 	}
@@ -88,6 +92,7 @@ func (s *Service) run(req proto.Chat, project trust.Project, messages proto.Raw,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Root: req.Root, Events: req.Events,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Effort: cmp.Or(req.Effort, s.cfg.Agent.Effort),
 		Mask: s.masking(), Project: project.MCP, ProjectSkills: project.Skills, OutputSchema: req.OutputSchema,
+		Files: req.Files,
 	}
 }
 

@@ -111,13 +111,14 @@ func getPrompt(req proto.Chat, project trust.Project) proto.GetPrompt {
 }
 
 // messages returns the whole prompt [system?, …context, user].
-func (p prompt) messages(text string) proto.Raw {
+func (p prompt) messages(text string, files []proto.Attachment) proto.Raw {
 	// The context can be long: it is copied once. Escapes make texts longer.
 	list := make([]byte, 0, len(p.context)+(len(p.system.Content)+len(text))*5/4+256)
 	if p.system.Content != "" {
 		list = message.Append(list, proto.RoleSystem, p.system.Content)
 	}
-	return message.Close(message.Append(message.Join(list, p.context), proto.RoleUser, text))
+	list = message.BeginWith(message.Join(list, p.context), proto.RoleUser, text, files)
+	return message.Close(append(list, '}'))
 }
 
 // announce sends the notices to a caller of events.
@@ -218,7 +219,7 @@ func addPart(r *proto.ContextReport, name, content string) {
 	if content == "" {
 		return
 	}
-	tokens := int64(len(content)+bytesPerToken-1) / bytesPerToken
+	tokens := int64(len(content)+bytesPerToken-1)/bytesPerToken + int64(message.FileTokens([]byte(content)))
 	r.Parts = append(r.Parts, proto.ContextPart{Name: name, Tokens: tokens, Content: content})
 	r.Tokens += tokens
 }

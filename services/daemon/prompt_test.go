@@ -189,7 +189,7 @@ func FuzzElements(f *testing.F) {
 		if message.Check(list) != nil {
 			return
 		}
-		got := prompt{system: proto.SystemPrompt{Content: "s"}, context: list}.messages("u")
+		got := prompt{system: proto.SystemPrompt{Content: "s"}, context: list}.messages("u", nil)
 		var messages, elements []map[string]any
 		if err := json.Unmarshal(got, &messages); err != nil {
 			t.Fatalf("%q gives %q: %v", list, got, err)

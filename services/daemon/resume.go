@@ -360,7 +360,7 @@ func (sess *session) adopted(lt *turnlog.Turn) *turn {
 		q.Mode = string(gate.Plan) // its own is lost
 	}
 	t := &turn{
-		session: sess, id: lt.ID, parent: lt.Parent, readOnly: q.ReadOnly, message: lt.Message, requestID: lt.RequestID, uid: -1, say: lt.Say, job: lt.Job, onLimit: q.OnLimit,
+		session: sess, id: lt.ID, parent: lt.Parent, readOnly: q.ReadOnly, message: lt.Message, files: q.Attachments, requestID: lt.RequestID, uid: -1, say: lt.Say, job: lt.Job, onLimit: q.OnLimit,
 		req: q.chat(sess.id), unplanned: cmp.Or(q.Asked, q.Sandbox),
 		state: lt.State, reason: lt.Reason, keeps: true, durable: true, created: lt.Started, stored: make(chan struct{}), done: make(chan struct{}), refused: make(chan struct{}),
 	}

@@ -59,7 +59,13 @@ func (s *Service) turnStart(ctx context.Context, req proto.TurnStart) (proto.Tur
 		}
 		defer sess.rest()
 	}
+	files, err := s.references(ctx, chat, true)
+	if err != nil {
+		return proto.TurnStarted{}, offerNoSave(errorPacket(err))
+	}
+	chat.Files, chat.Attachments = nil, nil
 	t := sess.newTurn(context.WithoutCancel(ctx), chat)
+	t.files = files
 	t.requestID, t.onLimit, t.unplanned = req.RequestID, cmp.Or(req.OnLimit, s.cfg.Daemon.OnLimit), asked
 	if t, err = t.submit(req.OnBusy == proto.OnBusyError); err != nil {
 		return proto.TurnStarted{}, err
@@ -97,6 +103,7 @@ func checkStart(req proto.TurnStart) (proto.Chat, error) {
 		SystemPrompt: req.SystemPrompt, Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: req.Effort,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall,
 		Mode: req.Mode, Reachable: req.Reachable, OutputSchema: req.OutputSchema,
+		Files: req.Files, Attachments: req.Attachments,
 	}
 	if req.NoSave {
 		return chat, proto.Errorf(proto.CodeInvalid, "turn_start stores the turn: no_save is not possible")

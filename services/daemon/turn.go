@@ -24,7 +24,8 @@ type turn struct {
 	id        string
 	created   string // when it was added, in RFC 3339, UTC
 	message   string
-	req       proto.Chat // its options
+	files     []proto.Attachment // of the message, stored with the session
+	req       proto.Chat         // its options
 	requestID string
 	uid       int
 	attached  bool             // a chat request or a command: it ends with the caller's connection
@@ -123,7 +124,13 @@ func (s *Service) turn(ctx context.Context, req proto.Chat, asked proto.Level, o
 	}
 	sess := s.enter(req.SessionID)
 	defer sess.leave()
+	files, err := s.references(ctx, req, true)
+	if err != nil {
+		return proto.Text{}, offerNoSave(turnError(ctx, err))
+	}
+	req.Files, req.Attachments = nil, nil
 	t := sess.newTurn(ctx, req)
+	t.files = files
 	defer t.cancel()
 	t.attached, t.unplanned = true, asked
 	launched := make(chan struct{})
@@ -183,11 +190,15 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 	if err == nil {
 		err = p.announce(req, out)
 	}
+	var files []proto.Attachment
+	if err == nil {
+		files, err = s.references(ctx, req, false)
+	}
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return proto.Text{}, turnError(ctx, err)
 	}
 	r := &relay{out: out, events: req.Events}
-	run := s.sessionRun(req, p.project, p.messages(req.Message))
+	run := s.sessionRun(req, p.project, p.messages(req.Message, files))
 	run.Owner, run.Skill, run.Offer = ownerOf(uid), p.system.OfferSkill, p.offer
 	var text proto.Text
 	for repairs := 0; err == nil; repairs++ {
@@ -247,7 +258,7 @@ func (t *turn) open(out *rpc.Out) (*relay, proto.Run, *proto.Error) {
 	if err := t.begin(r); err != nil {
 		return nil, proto.Run{}, offerNoSave(turnError(t.ctx, err))
 	}
-	run := t.request(p.project, p.messages(t.message))
+	run := t.request(p.project, p.messages(t.message, t.files))
 	run.Skill, run.Offer = p.system.OfferSkill, p.offer
 	run.Says = r.deliver(t.takeSays(false, t.endedJobs(r)))
 	return r, run, nil
@@ -285,7 +296,7 @@ func (t *turn) begin(r *relay) error {
 	case t.say != "":
 		via = proto.ViaQueue
 	}
-	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: t.message, Turn: t.id, Say: t.say, Via: via, TS: timestamp()})
+	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: t.message, Attachments: t.files, Turn: t.id, Say: t.say, Via: via, TS: timestamp()})
 	if t.title != "" {
 		r.event(proto.TypeTitle, proto.LogTitle{Text: t.title, TS: timestamp()})
 	}
@@ -340,6 +351,8 @@ type logRequest struct {
 	Asked        proto.Level `json:"asked_sandbox,omitzero"` // if it is another one
 
 	Parent *proto.LogParent `json:"parent,omitzero"`
+
+	Attachments []proto.Attachment `json:"attachments,omitzero"`
 }
 
 func (t *turn) logRequest() proto.Raw {
@@ -351,6 +364,7 @@ func (t *turn) logRequest() proto.Raw {
 		Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Mode: req.Mode, Reachable: req.Reachable, Provider: req.Provider, Model: req.Model,
 		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: t.onLimit, NeedModel: req.NeedModel, HasEnv: t.keepsEnv(), ReadOnly: t.readOnly, Asked: asked, Parent: t.parent,
 		OutputSchema: req.OutputSchema,
+		Attachments:  t.files,
 	})
 	if err != nil { // cannot happen: it has strings, numbers and truth values
 		return proto.Raw("{}")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"zino/pkg/attach/kind"
 	"zino/pkg/fakellm"
 	"zino/pkg/wire"
 	"zino/pkg/zinotest"
@@ -126,8 +128,29 @@ func (c *bodyCase) request(t testing.TB) *Request {
 	var err error
 	req.Tools, err = ReadTools(c.Tools)
 	zinotest.Must(t, err)
+	if HasFiles(req.Messages) {
+		fitted, _, err := FitFiles(req.Messages, c.Wire, req.Model, true)
+		zinotest.Must(t, err)
+		Fill(fitted, func(id string) ([]byte, bool) { return known[id], true })
+		if req.Messages = PlaceFiles(fitted, c.Wire, len(req.Tools) > 0); len(req.Tools) == 0 {
+			req.Messages = AsText(req.Messages)
+		}
+	}
 	return req
 }
+
+// known are the attachments in the archives, by id.
+var known = func() map[string][]byte {
+	files := map[string][]byte{}
+	for _, encoded := range []string{
+		"iVBORw0KGgoAAAANSUhEUgAAAAIAAAABAQMAAADO7O3JAAAABlBMVEX///8AAABVwtN+AAAADklEQVR4nGJgAAQAAP//AAIAAUu7KZ8AAAAASUVORK5CYII=",
+		"JVBERi0xLjQK",
+	} {
+		data, _ := base64.StdEncoding.DecodeString(encoded)
+		files[kind.ID(data)] = data
+	}
+	return files
+}()
 
 // message begins a message in a body, which stands on a line of its own.
 var message = regexp.MustCompile(`([\[,])(\{"role":)`)
