@@ -35,7 +35,7 @@ func benchExec(b *bench) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
-	var floors, cpus, ratios, walls []float64
+	var floors, cpus, ratios, walls, pipes []float64
 	for range 8 {
 		floor, err := b.vforked(vfork, 50)
 		if err != nil {
@@ -45,6 +45,11 @@ func benchExec(b *bench) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
+		piped, err := b.piped(c.processes["exc"], 25)
+		if err != nil {
+			return nil, err
+		}
+		pipes = append(pipes, piped)
 		floors, cpus, ratios, walls = append(floors, floor), append(cpus, cpu), append(ratios, cpu/floor), append(walls, wall)
 	}
 	return []line{
@@ -52,6 +57,7 @@ func benchExec(b *bench) ([]line, error) {
 			name: "sh -c true through exc, CPU", measured: median(cpus), floor: median(floors), ratio: median(ratios), goals: []goal{ratioAtMost(1.6)},
 			note: "exc and all below it; this goal holds where exc uses cgroup v2",
 		},
+		{name: "a pipe that runs true", measured: median(pipes), goals: []goal{atMost(10e6)}, note: "wall time at level off, with input: what a hook costs"},
 		{name: "sh -c true through exc, in all", measured: median(walls), goals: []goal{atMost(8e6)}, note: "wall time, request to reply; this goal holds without cgroup v2"},
 	}, nil
 }
@@ -87,6 +93,21 @@ func executed(exc *process, n int) (cpu, wall float64, err error) {
 	elapsed := time.Since(began)
 	after, err := cpuWithChildren(exc.pid())
 	return (after - before) / float64(n), float64(elapsed) / float64(n), err
+}
+
+// piped runs `true` n times with input and returns the wall time of one run.
+func (b *bench) piped(exc *process, n int) (wall float64, err error) {
+	c := &rpc.Client{Service: "exc", Path: exc.path}
+	defer c.Close()
+	input := `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"true"}}`
+	began := time.Now()
+	for range n {
+		r, err := rpc.CallEvents(context.Background(), c, proto.ExcPipe, proto.Pipe{Argv: []string{"true"}, Root: b.path("."), Stdin: &input}, func(string, []byte) error { return nil })
+		if err != nil || r.ExitCode != 0 {
+			return 0, fmt.Errorf("exit code %d: %w", r.ExitCode, err)
+		}
+	}
+	return float64(time.Since(began)) / float64(n), nil
 }
 
 // cpuWithChildren is a process's CPU time and that of its children that have

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 	"unicode/utf8"
 
 	"zino/pkg/zinotest"
@@ -281,4 +282,39 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q takes %d bytes, not %d: %v", plain, packed.Len(), escapedLen(plain), err)
 		}
 	})
+}
+
+// TestDrainReadsBehindSlowWriter: what is in the pipe when the limit of reads passes is
+// read, if the writer of before has blocked meanwhile.
+func TestDrainReadsBehindSlowWriter(t *testing.T) {
+	r, w, err := os.Pipe()
+	zinotest.Must(t, err)
+	defer r.Close()
+	defer w.Close()
+	_, err = w.Write(make([]byte, 40<<10))
+	zinotest.Must(t, err)
+	p := &pipes{stdoutR: r}
+	slow := &slowWriter{begun: make(chan struct{}), release: make(chan struct{})}
+	done := make(chan struct{})
+	go func() { defer close(done); p.drain(slow, r) }()
+	zinotest.Receive(t, "the first write", slow.begun)
+	p.limitReads(time.Now())
+	time.AfterFunc(drainLimit/2+20*time.Millisecond, func() { close(slow.release) })
+	zinotest.Receive(t, "the end", done)
+	zinotest.Equal(t, "bytes", slow.n, 40<<10)
+}
+
+// slowWriter blocks the first write until release is closed.
+type slowWriter struct {
+	n              int
+	begun, release chan struct{}
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	if w.n == 0 {
+		close(w.begun)
+		<-w.release
+	}
+	w.n += len(p)
+	return len(p), nil
 }
