@@ -134,6 +134,10 @@ type Run struct {
 	Offer Raw `json:"offer,omitzero"`
 	// Says are messages of the user that follow messages and the results of calls.
 	Says []Say `json:"says,omitzero"`
+	// Hooks are those of PreToolUse and PostToolUse.
+	Hooks []Hook `json:"hooks,omitzero"`
+	// Transcript is the path of the session's file, for hooks; absent: nothing is stored.
+	Transcript string `json:"transcript,omitzero"`
 }
 
 // Streaming reports whether the caller asked for chunks.

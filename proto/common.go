@@ -177,4 +177,5 @@ const (
 	NoticeLoop     = "loop"     // the model repeats a call
 	NoticeMasked   = "masked"   // secrets in results were replaced by placeholders
 	NoticeUndo     = "undo"     // undo does not cover the file changes of commands
+	NoticeHook     = "hook"     // a hook failed, or has a message for the user
 )

@@ -38,6 +38,7 @@ const (
 	TypeUsage          = "usage"
 	TypeNotice         = "notice"
 	TypeInterrupted    = "interrupted"
+	TypeHook           = "hook"
 )
 
 var events = []Event{
@@ -54,6 +55,7 @@ var events = []Event{
 	event[Todo](TypeTodo),
 	event[Checkpoint](TypeCheckpoint),
 	event[ToolOffer](TypeTools),
+	event[HookRan](TypeHook),
 }
 
 func event[Fields any](typ string) Event { return Event{typ, reflect.TypeFor[Fields]()} }
@@ -91,6 +93,11 @@ type ToolRequested struct {
 	// Input is the call's arguments, an object. If the model wrote something else,
 	// that stands in the object as a text under "_malformed".
 	Input Raw `json:"input"`
+	// RunInput is the input that a hook has put in the place of the model's: the call is
+	// carried out, approved and recovered with it. Absent: input.
+	RunInput Raw `json:"run_input,omitzero"`
+	// Hook is what hooks have decided about the call; absent: nothing.
+	Hook *HookVerdict `json:"hook,omitzero"`
 	// State is as in assistant_final, on the first call of an answer without text.
 	State Raw `json:"reasoning_state,omitzero"`
 }

@@ -117,6 +117,9 @@ type Call struct {
 	// fit is a result with the error code "denied". Absent: a call that must be asked is the
 	// error approval if it belongs to a turn, else a result with the error code "denied".
 	Grant string `json:"grant,omitzero"`
+	// Ask is why a hook wants a person to be asked about the call, also if nothing else
+	// demands it; absent: no hook does.
+	Ask string `json:"ask,omitzero"`
 	// Mask is what secrets in results are masked with; absent: shapes and configured
 	// values only, with a salt of exc's own.
 	Mask *Masking `json:"mask,omitzero"`
@@ -189,6 +192,8 @@ type Execute struct {
 	Token string `json:"token,omitzero"`
 	// Grant is the token of an approval, as of call.
 	Grant string `json:"grant,omitzero"`
+	// Ask is as in call.
+	Ask string `json:"ask,omitzero"`
 	// Mask is as in call.
 	Mask *Masking `json:"mask,omitzero"`
 }

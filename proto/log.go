@@ -128,6 +128,11 @@ type LogToolUse struct {
 	Name string `json:"name"`
 	// Input is the call's arguments, an object.
 	Input Raw `json:"input"`
+	// RunInput is the input that a hook has put in the place of the model's: the call is
+	// carried out, approved and recovered with it. Absent: input.
+	RunInput Raw `json:"run_input,omitzero"`
+	// Hook is what hooks have decided about the call; absent: nothing.
+	Hook *HookVerdict `json:"hook,omitzero"`
 	// State is opaque: the model's provider needs it back with this call.
 	State Raw `json:"reasoning_state,omitzero"`
 	// Turn is the turn that the call belongs to.

@@ -111,6 +111,8 @@ type Eval struct {
 	Key string `json:"key,omitzero"`
 	// Grant is the token of an approval, as of call of exc.
 	Grant string `json:"grant,omitzero"`
+	// Ask is as in call of exc.
+	Ask string `json:"ask,omitzero"`
 }
 
 // Evaluated is the result of code.

@@ -36,11 +36,12 @@ var rawSchemas = map[string]schema{
 	"events":   {Type: "array", Items: &schema{Type: "object"}},
 	"header":   {Type: "object"},
 
-	"input":   {},
-	"result":  {Type: "object"},
-	"results": {Type: "object"}, // each of the calls of a delegate
-	"output":  {Type: "object"},
-	"data":    {Type: "object"},
+	"input":     {},
+	"run_input": {Type: "object"},
+	"result":    {Type: "object"},
+	"results":   {Type: "object"}, // each of the calls of a delegate
+	"output":    {Type: "object"},
+	"data":      {Type: "object"},
 
 	"arguments": {Type: "object"},
 	"project":   {Type: "object"},

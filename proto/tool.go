@@ -15,6 +15,8 @@ type Envelope struct {
 	Error *ToolError `json:"error,omitzero"`
 	// Note is a remark for the model.
 	Note string `json:"note,omitzero"`
+	// Hook is what hooks add for the model.
+	Hook string `json:"hook,omitzero"`
 }
 
 // ToolError is the error of an envelope.

@@ -57,6 +57,7 @@ const (
 	ViaQueue  = "queue"  // turn_say queued it as a turn of its own
 	ViaJob    = "job"    // a job of the session ended
 	ViaSchema = "schema" // the answer did not match output_schema: it is asked for again
+	ViaHook   = "hook"   // a hook added it
 )
 
 // Types of the events of turns in the session log. "todo" is also a packet.
@@ -254,6 +255,7 @@ type Proceed struct {
 const (
 	StopParked  = "parked"  // the turn goes on later
 	StopContext = "context" // the turn goes on in a new session
+	StopHook    = "hook"    // a hook ended the run
 )
 
 // Say is a message of the user for an open turn.
@@ -280,10 +282,23 @@ type OpenCall struct {
 	Name string `json:"name"`
 	// Input is its arguments, an object.
 	Input Raw `json:"input"`
+	// RunInput is the input that a hook has put in the place of the model's: the call is
+	// carried out, approved and recovered with it. Absent: input.
+	RunInput Raw `json:"run_input,omitzero"`
+	// Hook is what hooks have decided about the call; absent: nothing.
+	Hook *HookVerdict `json:"hook,omitzero"`
 	// Action is "run" or "recover".
 	Action string `json:"action"`
 	// Since is the time of its tool_use event, in RFC 3339, UTC.
 	Since string `json:"since,omitzero"`
+}
+
+// Arguments returns the input that the call is carried out with.
+func (c OpenCall) Arguments() Raw {
+	if len(c.RunInput) > 0 {
+		return c.RunInput
+	}
+	return c.Input
 }
 
 // Prefixes of the ids of turns, says, jobs, approvals and grants.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -23,8 +24,8 @@ type rule struct {
 }
 
 // check returns the first violated rule.
-func (c *Config) check(file string, set keys) error {
-	for _, r := range slices.Concat(c.keyRules(), c.tableRules(), c.mcpRules()) {
+func (c *Config) check(file string, set keys, data []byte) error {
+	for _, r := range slices.Concat(c.keyRules(), c.mcpRules()) {
 		if r.ok {
 			continue
 		}
@@ -34,6 +35,11 @@ func (c *Config) check(file string, set keys) error {
 			}
 		}
 		return fmt.Errorf("%s: %s", file, r.message())
+	}
+	if slices.ContainsFunc(c.tableRules(), func(r rule) bool { return !r.ok }) {
+		f := &faults{c: c, file: file, set: set, spans: spansOf(data)}
+		f.checkTables()
+		return errors.New(f.lines()[0])
 	}
 	return nil
 }
@@ -142,7 +148,23 @@ func (c *Config) tableRules() (rules []rule) {
 	for _, m := range c.Rtr.Model {
 		rules = append(rules, m.rules()...)
 	}
+	hooks := c.Hooks.tables()
+	for _, event := range proto.HookEvents {
+		for _, h := range *hooks[event] {
+			rules = append(rules, h.rules("hooks."+event)...)
+		}
+	}
 	return rules
+}
+
+func (h Hook) rules(array string) []rule {
+	_, err := regexp.Compile(h.Matcher)
+	return []rule{
+		{array + ".command", strings.TrimSpace(h.Command) != "" && !strings.ContainsRune(h.Command, 0), "given: a command line for sh"},
+		{array + ".matcher", err == nil || h.Matcher == "*", "a Go regular expression (RE2) for whole names of tools, or \"*\""},
+		{array + ".timeout", h.Timeout == nil || within(*h.Timeout, 0.1, 600), "from 0.1 to 600 seconds"},
+		{array + ".on_failure", slices.Contains([]string{"", proto.HookAllow, proto.HookBlock}, h.OnFailure), `"allow" or "block"`},
+	}
 }
 
 func (m Model) rules() []rule {

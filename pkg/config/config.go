@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -49,6 +50,7 @@ type Config struct {
 	Exc     Exc     `toml:"exc"`
 	Undo    Undo    `toml:"undo"`
 	Gate    Gate    `toml:"gate"`
+	Hooks   Hooks   `toml:"hooks"`
 	Mask    Mask    `toml:"mask"`
 	Audit   Audit   `toml:"audit"`
 	Mem     Mem     `toml:"mem"`
@@ -192,6 +194,55 @@ func (g Gate) NotifyArgv() (argv []string, err error) {
 }
 
 var errNotify = errors.New("neither a command line nor a list of arguments")
+
+// Hooks are the commands that run at events of turns: [[hooks.EVENT]].
+type Hooks struct {
+	Foreign          bool   `toml:"foreign"` // use those of ~/.claude/settings.json, too
+	SessionStart     []Hook `toml:"SessionStart"`
+	UserPromptSubmit []Hook `toml:"UserPromptSubmit"`
+	PreToolUse       []Hook `toml:"PreToolUse"`
+	PostToolUse      []Hook `toml:"PostToolUse"`
+	Stop             []Hook `toml:"Stop"`
+	PreHandoff       []Hook `toml:"PreHandoff"`
+	PreCompact       []Hook `toml:"PreCompact"` // another name of PreHandoff
+	Notification     []Hook `toml:"Notification"`
+}
+
+// Hook is one command.
+type Hook struct {
+	Matcher   string   `toml:"matcher"` // regular expression for whole names; empty or "*": all
+	Command   string   `toml:"command"`
+	Timeout   *float64 `toml:"timeout"`    // seconds; nil: 60
+	OnFailure string   `toml:"on_failure"` // "allow" or "block"; empty: allow
+	Network   *bool    `toml:"network"`    // false takes it away from a confined hook; nil: as the turn
+}
+
+// List returns the hooks of a file for turns.
+func (h *Hooks) List(source, file string) (list []proto.Hook) {
+	of := h.tables()
+	for _, event := range proto.HookEvents {
+		for _, one := range *of[event] {
+			hook := proto.Hook{
+				Event: event, Matcher: one.Matcher, Command: one.Command, TimeoutMS: 60_000,
+				OnFailure: cmp.Or(one.OnFailure, proto.HookAllow), Network: one.Network, Source: source, File: file,
+			}
+			if one.Timeout != nil {
+				hook.TimeoutMS = int64(*one.Timeout * 1000)
+			}
+			list = append(list, hook)
+		}
+	}
+	return list
+}
+
+// tables returns the arrays of hooks by their event.
+func (h *Hooks) tables() map[string]*[]Hook {
+	return map[string]*[]Hook{
+		proto.HookSessionStart: &h.SessionStart, proto.HookUserPrompt: &h.UserPromptSubmit, proto.HookPreTool: &h.PreToolUse,
+		proto.HookPostTool: &h.PostToolUse, proto.HookStop: &h.Stop, proto.HookPreHandoff: &h.PreHandoff,
+		proto.HookPreCompact: &h.PreCompact, proto.HookNotification: &h.Notification,
+	}
+}
 
 // Mask configures which secrets are masked in what models read, besides the keys of
 // providers.

@@ -106,6 +106,9 @@ func TestShipped(t *testing.T) {
 	set, err := keysOf([]byte(text))
 	zinotest.Must(t, err)
 	for _, name := range known() {
+		if parts := strings.Split(name, "."); parts[0] == "hooks" && len(parts) == 3 {
+			name = "hooks.PreToolUse." + parts[2] // the keys of all events are the same
+		}
 		shown := func(k key) bool { return generic(k.name) == name }
 		if !slices.ContainsFunc(set, shown) && !slices.ContainsFunc(examples(t, string(data)), shown) {
 			t.Errorf("ZINO.toml does not show %s", name)
@@ -150,7 +153,12 @@ func TestTables(t *testing.T) {
 		{"[[rtr.falback]]\nprovider = \"gemini\"\n", `f:1:3: unknown section "rtr.falback": the nearest one is "rtr.fallback"`},
 		{"[[rtr.fallback]]\nprovider = \"azure\"\n", `f:2:1: rtr.fallback.provider must be "anthropic"`},
 		{"[[rtr.limit]]\nprovider = \"openai\"\nconcurrent = -1\n", "f:3:1: rtr.limit.concurrent must be 0"},
-		{"[[rtr.model]]\ntools = \"native\"\n", "f: rtr.model.name must be given"},
+		{"[[rtr.model]]\ntools = \"native\"\n", "f:1:3: rtr.model.name must be given"},
+		{"[[hooks.PreToolUse]]\nmatcher = \"Bash|mcp__.*\"\ncommand = \"guard\"\n[[hooks.Stop]]\ncommand = \"x\"\ntimeout = 0.1\nnetwork = false\n", ""},
+		{"[[hooks.Stop]]\ncommand = \"a\"\n[[hooks.PreToolUse]]\ncommand = \"a\"\n[[hooks.PreToolUse]]\ncommand = \"b\"\nmatcher = \"(\"\n", "f:7:1: hooks.PreToolUse.matcher must be a Go regular expression"},
+		{"[[hooks.Stop]]\nmatcher = \"a\"\n", "f:1:3: hooks.Stop.command must be given"},
+		{"[[hooks.Stop]]\ncommand = \"a\"\ntimeout = 601\n", "f:3:1: hooks.Stop.timeout must be from 0.1 to 600 seconds"},
+		{"[[hooks.Stop]]\ncommand = \"a\"\non_failure = \"ask\"\n", "f:3:1: hooks.Stop.on_failure must be \"allow\" or \"block\""},
 		{"[[rtr.model]]\nname = \"a\"\nrefuses = [\"seed\"]\n", "f:3:1: rtr.model.refuses must be of temperature"},
 		{"[[rtr.model]]\nname = \"a\"\nwire = \"telex\"\n", "f:3:1: rtr.model.wire must be \"responses\" or \"chat\""},
 		{"[agent]\neffort = \"heroic\"\n", "f:2:1: agent.effort must be \"off\", \"low\", \"medium\", \"high\", \"max\", or empty"},

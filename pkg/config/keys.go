@@ -119,7 +119,7 @@ func (k key) ownedBy(service string) bool {
 
 // owned lists the sections of a service besides the one with its name.
 var owned = map[string][]string{
-	"daemon": {"agent", "gate", "audit"},
+	"daemon": {"agent", "gate", "hooks", "audit"},
 	"rtr":    {"api", "service", "budget", "audit"},
 	"agr":    {"tools", "skills", "gate", "mask", "audit"},
 	"sys":    {"tools", "skills"},

@@ -73,7 +73,7 @@ func Parse(data []byte, file, dir, service string) (*Config, error) {
 	}
 	c.set = set
 	c.resolveTwins(set)
-	if err := c.check(file, set); err != nil {
+	if err := c.check(file, set, data); err != nil {
 		return nil, err
 	}
 	c.absolute()

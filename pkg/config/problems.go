@@ -175,19 +175,31 @@ func (f *faults) check() {
 			f.add(f.set[i], r.message())
 		}
 	}
+	f.checkTables()
+}
+
+// checkTables reports the violated rules of the entries of arrays of tables.
+func (f *faults) checkTables() {
 	for i, entry := range f.c.Rtr.Fallback {
-		f.checkEntry("rtr.fallback", i, Rtr{Fallback: []Fallback{entry}})
+		f.checkEntry("rtr.fallback", i, &Config{Rtr: Rtr{Fallback: []Fallback{entry}}})
 	}
 	for i, entry := range f.c.Rtr.Limit {
-		f.checkEntry("rtr.limit", i, Rtr{Limit: []Limit{entry}})
+		f.checkEntry("rtr.limit", i, &Config{Rtr: Rtr{Limit: []Limit{entry}}})
 	}
 	for i, entry := range f.c.Rtr.Model {
-		f.checkEntry("rtr.model", i, Rtr{Model: []Model{entry}})
+		f.checkEntry("rtr.model", i, &Config{Rtr: Rtr{Model: []Model{entry}}})
+	}
+	for event, hooks := range f.c.Hooks.tables() {
+		for i, entry := range *hooks {
+			one := &Config{}
+			*one.Hooks.tables()[event] = []Hook{entry}
+			f.checkEntry("hooks."+event, i, one)
+		}
 	}
 }
 
-// checkEntry checks entry i of an array of tables. rtr has only this entry.
-func (f *faults) checkEntry(array string, i int, rtr Rtr) {
+// checkEntry checks entry i of an array of tables. one has only this entry.
+func (f *faults) checkEntry(array string, i int, one *Config) {
 	var header span
 	for _, s := range f.spans {
 		if s.array && s.name == array {
@@ -197,7 +209,7 @@ func (f *faults) checkEntry(array string, i int, rtr Rtr) {
 			}
 		}
 	}
-	for _, r := range (&Config{Rtr: rtr}).tableRules() {
+	for _, r := range one.tableRules() {
 		if !r.ok {
 			f.add(f.at(r.key, header), r.message())
 		}

@@ -35,6 +35,9 @@ type Request struct {
 	// From is the level of the turn, if the call is to run with less confinement than the
 	// turn has; empty: it is not.
 	From proto.Level
+	// Ask is why a hook demands that a person is asked, also if the policy and the mode do
+	// not; empty: it does not.
+	Ask string
 	// Preview completes what a person is shown of the call, and masks it; nil: nothing to do.
 	Preview func(*proto.ApprovalPreview)
 }
@@ -73,6 +76,10 @@ func (g *Guard) Permit(r *Request) error {
 		one := g.policy.Decide(c)
 		d.Action, d.Grantable = max(d.Action, one.Action), min(d.Grantable, one.Grantable)
 		d.Parts = append(d.Parts, one.Parts...)
+	}
+	if r.Ask != "" {
+		d.Action, d.Grantable = max(d.Action, Ask), GrantOnce
+		d.Parts = append(d.Parts, Part{Action: Ask, Rule: "hook", Reason: r.Ask})
 	}
 	switch {
 	case d.Action == Deny:

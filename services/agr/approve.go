@@ -78,7 +78,7 @@ func (t *turn) permitWith(c *call, tool, grant string) error {
 	root = gate.Root(root)
 	r := gate.Request{
 		Turn: turn, Call: gate.Call{Tool: tool, Root: root, Sandbox: level},
-		Input: c.input, Root: root, Dir: root, Network: network, Key: t.fullKey(c), Grant: grant, Once: true,
+		Input: c.input, Root: root, Dir: root, Network: network, Key: t.fullKey(c), Grant: grant, Once: true, Ask: c.ask(),
 	}
 	if tool == catalog.Remember && t.propose {
 		r.Call.Action = "propose"

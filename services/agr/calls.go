@@ -32,8 +32,11 @@ type call struct {
 	input     proto.Raw  // the arguments as an object, for events
 	failure   *toolError // why a malformed call cannot be carried out
 	block     bool
-	tool      tool // set by perform
-	delegated bool // the caller carries it out, as a sub-agent: set by perform
+	tool      tool               // set by perform
+	delegated bool               // the caller carries it out, as a sub-agent: set by perform
+	asked     proto.Raw          // the input of the model, if a hook has changed it
+	verdict   *proto.HookVerdict // of hooks; nil: they have decided nothing
+	carried   bool               // it was carried out, or the attempt was made
 	result    proto.Raw
 	files     []proto.Attachment // of the result
 	usage     *proto.Usage       // of the sub-agent

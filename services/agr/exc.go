@@ -75,7 +75,7 @@ func (t *turn) callExc(c *call, _ fields) result {
 	req := proto.Call{
 		Tool: c.name, Input: c.input, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
 		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, OutputBytes: t.outputBytes, Events: t.req.Events,
-		SessionID: t.req.SessionID, Turn: t.req.Turn, Mask: t.req.Mask,
+		SessionID: t.req.SessionID, Turn: t.req.Turn, Mask: t.req.Mask, Ask: c.ask(),
 	}
 	var answer proto.CallResult
 	err := t.approved(c, func(grant string) error {
@@ -124,7 +124,7 @@ func (t *turn) passOutput(c *call, typ string, payload []byte) error {
 func (t *turn) execute(c *call, executor, code string) (r proto.Result, err error) {
 	req := proto.Execute{
 		Executor: executor, Code: code, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
-		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, SessionID: t.req.SessionID, Turn: t.req.Turn, Mask: t.req.Mask,
+		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, SessionID: t.req.SessionID, Turn: t.req.Turn, Mask: t.req.Mask, Ask: c.ask(),
 	}
 	err = t.approved(c, func(grant string) error {
 		return t.once(c, grant, func(key string, recover bool, since string) (err error) {

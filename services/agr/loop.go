@@ -26,6 +26,7 @@ import (
 	"zino/pkg/catalog"
 	"zino/pkg/config"
 	"zino/pkg/gate"
+	"zino/pkg/hook"
 	"zino/pkg/mask"
 	"zino/pkg/message"
 	"zino/pkg/rpc"
@@ -154,6 +155,9 @@ type turn struct {
 	renewed atomic.Pointer[string] // the token of the last proceed that had one
 	asking  sync.Mutex             // serializes questions about concurrent calls
 	stopped error                  // that ended the run at such a question; guarded by asking
+
+	hooks   *hook.Set              // of calls
+	hookEnd atomic.Pointer[string] // why a hook ends the run
 }
 
 // token returns the token of the turn.
@@ -199,6 +203,7 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 		return proto.Text{Iterations: new(int)}, nil
 	}
 	if t.session {
+		t.hooks, _ = hook.Compile(req.Hooks) // the daemon has reported the problems
 		t.kit = s.kitOf()
 		t.kit.agents, t.kit.readOnly, t.kit.skill = req.Agents && req.Turn != "", req.ReadOnly, req.Skill
 		if !req.ReadOnly {
@@ -254,6 +259,9 @@ func (t *turn) loop(limit int) (proto.Text, error) {
 	if err != nil {
 		return proto.Text{}, err
 	}
+	if ends, err := t.hookEnds(); ends || err != nil {
+		return t.endedByHook(0), err
+	}
 	for n := 1; ; n++ {
 		in := &inference{turn: t, step: max(t.req.FirstStep, 1) + n - 1, last: n >= limit}
 		if err := in.infer(messages); err != nil {
@@ -270,7 +278,14 @@ func (t *turn) loop(limit int) (proto.Text, error) {
 			}
 		case t.session:
 			// All calls are known and none has started.
+			var ends bool
 			if err = in.perform(in.calls); err == nil {
+				ends, err = t.hookEnds()
+			}
+			if ends && err == nil {
+				return t.endedByHook(n), nil
+			}
+			if err == nil {
 				next, err = t.checkpoint(in.step, proto.PointInfer)
 			}
 		}
@@ -284,6 +299,12 @@ func (t *turn) loop(limit int) (proto.Text, error) {
 			return proto.Text{}, err
 		}
 	}
+}
+
+// endedByHook returns the terminal packet of a turn that a hook has ended behind the
+// results of its calls.
+func (t *turn) endedByHook(iterations int) proto.Text {
+	return proto.Text{Iterations: &iterations, StopReason: proto.StopHook, Usage: t.usage}
 }
 
 // infer sends messages to the model and reads its answer. In a plain run, each block
@@ -307,6 +328,11 @@ func (in *inference) infer(messages proto.Raw) error {
 	}
 	for i := range in.calls {
 		in.calls[i].step = in.step
+	}
+	if !in.last {
+		if err := in.preHooks(); err != nil {
+			return in.fail(err)
+		}
 	}
 	return in.reportAnswer(answer)
 }
@@ -567,7 +593,7 @@ func (in *inference) reportAnswer(answer proto.Text) error {
 		state = nil
 	}
 	for _, c := range calls {
-		if err := in.report(in.out.Packet, proto.TypeToolRequested, proto.ToolRequested{ID: c.id, Name: c.name, Input: c.input, State: state}); err != nil {
+		if err := in.report(in.out.Packet, proto.TypeToolRequested, c.requested(state)); err != nil {
 			return err
 		}
 		state = nil

@@ -43,11 +43,11 @@ func (l *loops) count(c *call, envelope proto.Raw) (n int) {
 	return n
 }
 
-// withNote adds a remark for the model to an envelope.
-func withNote(envelope proto.Raw, note string) proto.Raw {
+// withMember adds a text for the model to an envelope.
+func withMember(envelope proto.Raw, name, text string) proto.Raw {
 	envelope = bytes.TrimSpace(envelope)
-	noted := append(bytes.Clone(envelope[:len(envelope)-1]), `,"note":`...)
-	return append(wire.AppendString(noted, note), '}')
+	noted := append(bytes.Clone(envelope[:len(envelope)-1]), `,"`+name+`":`...)
+	return append(wire.AppendString(noted, text), '}')
 }
 
 // warnOfLoop sends a notice about a call that was repeated too often, or returns the

@@ -141,7 +141,7 @@ func FuzzNote(f *testing.F) {
 		}
 		before := string(raw)
 		(&loops{}).count(&call{name: "bash"}, raw)
-		noted := withNote(raw, note)
+		noted := withMember(raw, "note", note)
 		if !isEnvelope(noted) || succeeded(noted) != succeeded(raw) || string(raw) != before {
 			t.Errorf("%q becomes %q", before, noted)
 		}

@@ -40,7 +40,7 @@ func (t *turn) evalInPage(c *call, f fields) result {
 	var r proto.Evaluated
 	err = t.approved(c, func(grant string) (err error) {
 		r, err = rpc.Call(t.ctx, t.repl, proto.ReplEval, proto.Eval{
-			Page: page, Code: code, TimeoutMS: int64(limit), Sandbox: level, Token: t.token(), Key: t.fullKey(c), Grant: grant,
+			Page: page, Code: code, TimeoutMS: int64(limit), Sandbox: level, Token: t.token(), Key: t.fullKey(c), Grant: grant, Ask: c.ask(),
 		})
 		return err
 	})

@@ -91,6 +91,7 @@ func (t *turn) performOne(c *call) error {
 	}
 	if !r.final() {
 		r = c.tool.call(t, c, f)
+		c.carried = true
 	}
 	return t.conclude(c, r, started)
 }
@@ -131,13 +132,17 @@ func (t *turn) conclude(c *call, r result, started time.Time) error {
 		n = t.loops.count(c, r.data)
 	}
 	if n == t.loopWarn && n > 0 {
-		r.data = withNote(r.data, fmt.Sprintf("This exact call has now returned the same result %d times.", n))
+		r.data = withMember(r.data, "note", fmt.Sprintf("This exact call has now returned the same result %d times.", n))
 	}
 	var problems []string
 	if r.kept, problems = t.keepFiles(r.files); problems != nil {
-		r.data = withNote(r.data, strings.Join(problems, "; "))
+		r.data = withMember(r.data, "note", strings.Join(problems, "; "))
 	}
-	c.result, c.files = r.data, r.kept
+	data, err := t.postHooks(c, r.data)
+	if err != nil {
+		return err
+	}
+	r.data, c.result, c.files = data, data, r.kept
 	if err := t.reportEnd(c, r, started); err != nil {
 		return err
 	}
@@ -149,6 +154,9 @@ func (t *turn) conclude(c *call, r result, started time.Time) error {
 func (t *turn) prepare(c *call) (fields, result) {
 	if c.failure != nil {
 		return nil, result{err: c.failure}
+	}
+	if t.hookEnd.Load() != nil && !c.recovers {
+		return nil, failed(proto.Errorf(proto.CodeDenied, "%v", errHookEnd))
 	}
 	if c.recovers && c.tool.recover == interrupt {
 		return nil, interrupted()
@@ -163,8 +171,12 @@ func (t *turn) prepare(c *call) (fields, result) {
 	if missing, ok := f.lacks(c.tool.required...); ok {
 		return nil, refused("The field %q is missing.", missing)
 	}
-	if c.tool.gate != "" {
-		if err := cmp.Or(t.audit.Ready(), t.permit(c, c.tool.gate)); err != nil {
+	gate := c.tool.gate
+	if gate == "" && c.ask() != "" && !c.tool.byService && !c.recovers {
+		gate = c.name // no other service asks
+	}
+	if gate != "" {
+		if err := cmp.Or(t.audit.Ready(), t.permit(c, gate)); err != nil {
 			return nil, failed(err)
 		}
 	}

@@ -16,6 +16,10 @@ func openCalls(list []proto.OpenCall) ([]call, error) {
 			return nil, fmt.Errorf("element %d needs an id, a name, a step from 1, and the action %s or %s", i, proto.ActionRun, proto.ActionRecover)
 		}
 		c := call{id: o.ID, name: o.Name, arguments: o.Input, input: o.Input, step: o.Step, recovers: o.Action == proto.ActionRecover, since: o.Since}
+		if len(o.RunInput) > 0 {
+			c.change(o.RunInput)
+		}
+		c.decide(o.Hook)
 		for key, value := range wire.Members(o.Input) {
 			if string(key) == proto.MalformedInput {
 				c.arguments = unquoted(proto.Raw(value))

@@ -30,8 +30,10 @@ type tool struct {
 	required []string // arguments that agr checks
 	reads    bool     // it changes nothing: successive calls run side by side
 	recover  recovery
-	gate     string // its name for the policy, if agr decides about it; "": the service that carries it out does
-	call     func(*turn, *call, fields) result
+	// byService: the service that carries it out asks a person if a hook demands that.
+	byService bool
+	gate      string // its name for the policy, if agr decides about it; "": the service that carries it out does
+	call      func(*turn, *call, fields) result
 }
 
 // function is a tool's description in the form that providers accept.
@@ -90,14 +92,14 @@ var ownTools = []tool{
 			readTool, `Reads a text file: its first 50 KiB. Where "truncated" is true there is more, which bash can show.`,
 			encode(texts("path", pathParameter)),
 		},
-		reads: true, recover: repeat, call: (*turn).callExc,
+		reads: true, recover: repeat, byService: true, call: (*turn).callExc,
 	},
 	{
 		function: function{
 			writeTool, "Makes a file, and the directories to it, or replaces all that is in one. To change a part of a file use edit.",
 			encode(texts("path", pathParameter, "content", "The file's whole text.")),
 		},
-		recover: askExc, call: (*turn).callExc,
+		recover: askExc, byService: true, call: (*turn).callExc,
 	},
 	{
 		function: function{
@@ -106,7 +108,7 @@ var ownTools = []tool{
 				Type: "integer", Minimum: 1, Default: 1, Description: "How often old stands in the file. All of them are replaced.",
 			})),
 		},
-		recover: askExc, call: (*turn).callExc,
+		recover: askExc, byService: true, call: (*turn).callExc,
 	},
 	{
 		function: function{
@@ -117,7 +119,7 @@ var ownTools = []tool{
 				with("wake", property{Type: "boolean", Description: "Report its end."}).
 				with("escalate", property{Type: "string", Description: `After a refusal by the sandbox: why to run outside. "network" if only that is missing.`})),
 		},
-		recover: askExc, call: (*turn).callExc,
+		recover: askExc, byService: true, call: (*turn).callExc,
 	},
 }
 
@@ -134,7 +136,7 @@ var pageTools = []tool{
 				Type: "integer", Minimum: 1, Description: "How long the code may run, in milliseconds.",
 			})),
 		},
-		required: []string{"page", "code"}, call: (*turn).evalInPage,
+		required: []string{"page", "code"}, byService: true, call: (*turn).evalInPage,
 	},
 	{
 		function: function{
@@ -162,7 +164,7 @@ func fileTool(file catalog.Tool, k kit) tool {
 	case catalog.Recall, catalog.RecallSessions:
 		t.required, t.recover, t.reads, t.gate = []string{"query"}, repeat, true, file.Builtin
 	default:
-		t.required, t.recover = []string{"code"}, askExc
+		t.required, t.recover, t.byService = []string{"code"}, askExc, true
 		t.function = function{
 			file.FunctionName(), cmp.Or(file.Description, file.Executor+" executor: runs code and returns its output"),
 			encode(texts("code", "The whole code. It is run from a file, without input.")),

@@ -27,7 +27,10 @@ func TestExamples(t *testing.T) {
 	t.Setenv("ANTHROPIC_BASE_URL", provider.Host)
 	t.Setenv("OLLAMA_HOST", provider.Host) // for embeddings
 	t.Setenv("ZINO_HOME", zinotest.Dir(t)) // for answers about files of projects
-	cfg := start(t, func(cfg *config.Config) { cfg.Mem.Embed = "ollama/nomic-embed-text" })
+	cfg := start(t, func(cfg *config.Config) {
+		cfg.Mem.Embed = "ollama/nomic-embed-text"
+		cfg.Hooks.PreToolUse = []config.Hook{{Matcher: "Bash", Command: "echo use rg in place of grep >&2; exit 2"}}
+	})
 	recordTurn(t, cfg)
 	// The places in the examples of turns: the id of the session that turn_start makes
 	// depends on the caller's uid.

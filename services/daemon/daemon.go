@@ -17,7 +17,9 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/environ"
 	"zino/pkg/gate"
+	"zino/pkg/hook"
 	"zino/pkg/keys"
+	"zino/pkg/mask"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -58,6 +60,8 @@ type Service struct {
 	asked                   asked
 	audit                   *audit.Log   // nil: nothing is recorded
 	answers                 *trust.Store // about files of projects
+	hooked                  hooked
+	maskSource              *mask.Source // of the texts of hooks
 }
 
 // New returns a daemon that uses the sockets of the other services.
@@ -88,6 +92,7 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 		base = ""
 	}
 	s.answers = trust.NewStore(base)
+	s.hooked.hostFile, s.maskSource = hostConfig, mask.NewSource(cfg.Mask, log)
 	for _, name := range config.Services {
 		s.services[name] = &rpc.Client{Service: name, Path: cfg.Socket(name)}
 	}
@@ -117,6 +122,8 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.DaemonAttach, s.attach)
 	rpc.Handle(srv, proto.DaemonTurns, s.turns)
 	rpc.Handle(srv, proto.DaemonApprovals, s.approvals)
+	rpc.Handle(srv, proto.DaemonHooks, s.listHooks)
+	rpc.Handle(srv, proto.DaemonTestHooks, s.testHooks)
 	rpc.Handle(srv, proto.DaemonApprove, s.approve)
 	rpc.Handle(srv, proto.DaemonGrants, s.grants)
 	rpc.Handle(srv, proto.DaemonRevokeGrant, s.revokeGrant)
@@ -245,6 +252,14 @@ func shape(text proto.Text, req proto.Chat) proto.Text {
 
 // handoff makes a bundle of a session.
 func (s *Service) handoff(ctx context.Context, req proto.Handoff) (proto.HandoffBundle, error) {
+	project, err := s.projectOf(req.Root, rpc.PeerUID(ctx))
+	if err != nil {
+		return proto.HandoffBundle{}, err
+	}
+	chat := proto.Chat{SessionID: req.SessionID, Root: req.Root, Mode: string(gate.Yolo)}
+	if _, err := s.hooksFor(project, chat, rpc.PeerUID(ctx), "").run(ctx, proto.HookPreHandoff, hook.Input{Trigger: "manual"}); err != nil {
+		return proto.HandoffBundle{}, err
+	}
 	maker := handoff.Maker{Mem: s.mem, Rtr: s.rtr, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP, Effort: s.cfg.Agent.Effort}
 	return maker.Make(ctx, req)
 }

@@ -36,6 +36,7 @@ type prompt struct {
 
 	project    trust.Project
 	projectErr error // nothing of the project is used
+	hooked     []proto.Notice
 }
 
 // prompt calls sys and, unless build is nil, ctx concurrently. Meanwhile rtr is asked
@@ -110,15 +111,18 @@ func getPrompt(req proto.Chat, project trust.Project) proto.GetPrompt {
 	}
 }
 
-// messages returns the whole prompt [system?, …context, user].
-func (p prompt) messages(text string, files []proto.Attachment) proto.Raw {
+// messages returns the whole prompt [system?, …context, user, …what hooks add].
+func (p prompt) messages(text string, files []proto.Attachment, blocks ...string) proto.Raw {
 	// The context can be long: it is copied once. Escapes make texts longer.
 	list := make([]byte, 0, len(p.context)+(len(p.system.Content)+len(text))*5/4+256)
 	if p.system.Content != "" {
 		list = message.Append(list, proto.RoleSystem, p.system.Content)
 	}
-	list = message.BeginWith(message.Join(list, p.context), proto.RoleUser, text, files)
-	return message.Close(append(list, '}'))
+	list = append(message.BeginWith(message.Join(list, p.context), proto.RoleUser, text, files), '}')
+	for _, block := range blocks {
+		list = message.Append(list, proto.RoleUser, block)
+	}
+	return message.Close(list)
 }
 
 // announce sends the notices to a caller of events.
@@ -149,7 +153,7 @@ func (p prompt) notices() (notices []proto.Notice) {
 	if p.projectErr != nil {
 		notices = append(notices, proto.Notice{Kind: proto.NoticeWarning, Text: "No file of the project is used: " + p.projectErr.Error()})
 	}
-	return notices
+	return append(notices, p.hooked...)
 }
 
 // preview returns the parts of the prompt that a turn of a session would send.

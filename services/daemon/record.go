@@ -52,9 +52,9 @@ func (r *record) add(typ string, payload []byte, step int) error {
 			return err
 		}
 		r.answer = ""
-		r.calls = append(r.calls, openCall{id: q.ID, name: q.Name, subject: subject(q.Input), step: step})
+		r.calls = append(r.calls, openCall{id: q.ID, name: q.Name, subject: subject(proto.OpenCall{Input: q.Input, RunInput: q.RunInput}.Arguments()), step: step})
 		r.event(proto.TypeToolUse, proto.LogToolUse{
-			ID: q.ID, Name: q.Name, Input: orObject(q.Input), State: q.State, Turn: r.turnID, Step: step, TS: timestamp(),
+			ID: q.ID, Name: q.Name, Input: orObject(q.Input), RunInput: q.RunInput, Hook: q.Hook, State: q.State, Turn: r.turnID, Step: step, TS: timestamp(),
 		})
 	case proto.TypeToolFinished:
 		var f proto.ToolFinished

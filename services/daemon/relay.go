@@ -93,6 +93,8 @@ func (r *relay) Event(typ string, payload []byte) error {
 		return r.checkpoint(payload)
 	case proto.TypeAssistantDelta:
 		return r.delta(payload)
+	case proto.TypeHook:
+		return r.hookRan(payload)
 	}
 	r.typed = r.typed || typ == proto.TypeAssistantFinal
 	if r.turn == nil {
@@ -190,7 +192,10 @@ func (r *relay) checkpoint(payload []byte) error {
 		// Without messages the last inference is stored together with the turn's end.
 		if says = t.takeSays(true, t.endedJobs(r)); len(says) == 0 {
 			var err error
-			if says, err = r.structure(at); err != nil {
+			if says, err = r.structure(at); err == nil && len(says) == 0 {
+				says, err = r.stopHooks()
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -213,7 +218,7 @@ func (r *relay) checkpoint(payload []byte) error {
 			return r.approval(at, proceed)
 		}
 		if at.Point == proto.PointInfer {
-			if t.isFull() {
+			if t.handsOff() {
 				proceed.Stop = proto.StopContext
 				return r.proceed(proceed)
 			}

@@ -163,6 +163,12 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 	if p.system.Content != "" {
 		list = message.Append(list, proto.RoleSystem, p.system.Content)
 	}
+	t.hooks, t.began = t.hooksFor(p.project, t.options(), t.requester(), t.id), time.Now()
+	for _, n := range t.hooks.notices {
+		t.mu.Lock()
+		t.notice(n.Kind, n.Text)
+		t.mu.Unlock()
+	}
 	run := t.request(p.project, message.Close(message.Join(list, stored.Messages)))
 	run.Skill, run.Offer = p.system.OfferSkill, stored.Offer
 	t.mu.Lock()
@@ -182,7 +188,7 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 		if slices.Contains(pending, call.ID) {
 			run.Calls[i].Action = proto.ActionRun
 		}
-		r.calls = append(r.calls, openCall{id: call.ID, name: call.Name, subject: subject(call.Input), step: call.Step, stored: true})
+		r.calls = append(r.calls, openCall{id: call.ID, name: call.Name, subject: subject(call.Arguments()), step: call.Step, stored: true})
 	}
 	t.says = nil
 	for _, say := range lt.Says {

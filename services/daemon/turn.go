@@ -56,6 +56,11 @@ type turn struct {
 	done   chan struct{} // closed when it has ended
 	once   sync.Once     // for finish
 
+	hooks *turnHooks // set when it begins or is resumed
+	began time.Time  // likewise
+	stops int        // how often a hook had it go on
+	stays bool       // a hook blocked its handoff
+
 	counted bool // among the running ones of the table; set before it is launched
 
 	// Guarded by session.mu:
@@ -187,8 +192,16 @@ func waitText(id string) string {
 func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, *proto.Error) {
 	uid := rpc.PeerUID(ctx)
 	p, err := s.assemble(ctx, req, uid, &proto.Build{SessionID: req.SessionID, UserMessage: req.Message})
+	hooks := s.hooksFor(p.project, req, uid, "")
+	var blocks []string
 	if err == nil {
-		err = p.announce(req, out)
+		source := ""
+		if s.hooked.starts(req.SessionID) {
+			source = "startup"
+		}
+		blocks, err = hooks.prompt(ctx, source, req.Message, true)
+		p.hooked = hooks.notices
+		err = cmp.Or(p.announce(req, out), err)
 	}
 	var files []proto.Attachment
 	if err == nil {
@@ -198,7 +211,8 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 		return proto.Text{}, turnError(ctx, err)
 	}
 	r := &relay{out: out, events: req.Events}
-	run := s.sessionRun(req, p.project, p.messages(req.Message, files))
+	run := s.sessionRun(req, p.project, p.messages(req.Message, files, blocks...))
+	run.Hooks = hooks.list
 	run.Owner, run.Skill, run.Offer = ownerOf(uid), p.system.OfferSkill, p.offer
 	var text proto.Text
 	for repairs := 0; err == nil; repairs++ {
@@ -241,8 +255,14 @@ func (t *turn) run(out *rpc.Out) (proto.Text, *proto.Error) {
 // open assembles the prompt, stores the start of the turn, and returns the request to agr.
 func (t *turn) open(out *rpc.Out) (*relay, proto.Run, *proto.Error) {
 	p, err := t.assemble(t.ctx, t.req, t.requester(), &proto.Build{SessionID: t.req.SessionID, UserMessage: t.message})
-	if err == nil && out != nil {
-		err = p.announce(t.req, out)
+	var blocks []string
+	if err == nil {
+		t.hooks, t.began = t.hooksFor(p.project, t.req, t.requester(), t.id), time.Now()
+		blocks, err = t.hooks.prompt(t.ctx, t.startSource(), t.message, t.fromUser())
+		p.hooked = t.hooks.notices
+		if out != nil {
+			err = cmp.Or(p.announce(t.req, out), err)
+		}
 	}
 	t.mu.Lock()
 	for _, notice := range p.notices() {
@@ -255,10 +275,10 @@ func (t *turn) open(out *rpc.Out) (*relay, proto.Run, *proto.Error) {
 		return nil, proto.Run{}, turnError(t.ctx, err)
 	}
 	r := &relay{out: out, events: t.req.Events, turn: t, step: 1, record: record{turnID: t.id}}
-	if err := t.begin(r); err != nil {
+	if err := t.begin(r, blocks); err != nil {
 		return nil, proto.Run{}, offerNoSave(turnError(t.ctx, err))
 	}
-	run := t.request(p.project, p.messages(t.message, t.files))
+	run := t.request(p.project, p.messages(t.message, t.files, blocks...))
 	run.Skill, run.Offer = p.system.OfferSkill, p.offer
 	run.Says = r.deliver(t.takeSays(false, t.endedJobs(r)))
 	return r, run, nil
@@ -286,8 +306,8 @@ func (t *turn) stop(r *relay, e *proto.Error) (stored bool) {
 	return err == nil
 }
 
-// begin stores the start of the turn and the user's message.
-func (t *turn) begin(r *relay) error {
+// begin stores the start of the turn, the user's message, and what hooks add to it.
+func (t *turn) begin(r *relay, blocks []string) error {
 	r.event(proto.TypeTurn, t.logTurn(proto.TurnRunning))
 	via := ""
 	switch {
@@ -297,6 +317,9 @@ func (t *turn) begin(r *relay) error {
 		via = proto.ViaQueue
 	}
 	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: t.message, Attachments: t.files, Turn: t.id, Say: t.say, Via: via, TS: timestamp()})
+	for _, block := range blocks {
+		r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: block, Turn: t.id, Via: proto.ViaHook, TS: timestamp()})
+	}
 	if t.title != "" {
 		r.event(proto.TypeTitle, proto.LogTitle{Text: t.title, TS: timestamp()})
 	}
@@ -387,7 +410,7 @@ func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
 	for {
 		run.OnLimit = t.onLimit
 		text, err := proto.Text{StopReason: proto.StopContext}, error(nil)
-		if len(run.Calls) > 0 || !t.isFull() { // a resumed turn can be full already
+		if len(run.Calls) > 0 || !t.handsOff() { // a resumed turn can be full already
 			text, err = r.run(run)
 		}
 		if err == nil && text.StopReason != proto.StopParked {
@@ -467,6 +490,7 @@ func (t *turn) finish() {
 		}
 		if !open {
 			t.endApprovals(t.session.id, t.id)
+			t.notifyOfEnd()
 		}
 		t.remove(t)
 		t.cancel()
@@ -565,6 +589,9 @@ func (s *Service) sessionRun(req proto.Chat, project trust.Project, messages pro
 // usage counts for the session of its parent.
 func (t *turn) request(project trust.Project, messages proto.Raw) proto.Run {
 	run := t.sessionRun(t.options(), project, messages)
+	if t.hooks != nil {
+		run.Hooks, run.Transcript = t.hooks.list, t.hooks.transcript()
+	}
 	run.Turn, run.ReadOnly, run.Agents, run.Owner = t.id, t.readOnly, t.parent == nil, t.owner()
 	if t.parent != nil {
 		run.UsageSession, run.MaxIterations = t.parent.SessionID, new(agentSteps)

@@ -47,7 +47,7 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 	}
 	s.note(c, input)
 	err = s.admit(req.Token, req.Grant, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
-	if err == nil {
+	if c.ticket.ask = req.Ask; err == nil {
 		err = s.audit.Ready()
 	}
 	if err != nil {

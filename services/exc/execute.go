@@ -28,7 +28,7 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	}
 	s.note(c, []byte(req.Code))
 	err = s.admit(req.Token, req.Grant, c, cmp.Or(req.Root, req.Cwd), req.Sandbox, req.Network)
-	if err == nil {
+	if c.ticket.ask = req.Ask; err == nil {
 		err = s.audit.Ready()
 	}
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 type ticket struct {
 	turn    gate.Turn
 	grant   string
+	ask     string // why a hook demands that a person is asked
 	root    string // as requested
 	level   proto.Level
 	network bool
@@ -66,7 +67,7 @@ func (s *Service) permit(ctx context.Context, c *turnCall, r gate.Request) error
 		return nil
 	}
 	t := c.ticket
-	r.Turn, r.Network, r.From, r.Key, r.Grant = t.turn, t.network, t.from, c.key, t.grant
+	r.Turn, r.Network, r.From, r.Key, r.Grant, r.Ask = t.turn, t.network, t.from, c.key, t.grant, t.ask
 	r.Call.Sandbox = t.level
 	_, err := await(ctx, s.limit, func(context.Context) (any, error) { // the root may be on a file system that hangs
 		r.Root, r.Dir = gate.Root(t.root), gate.Root(workDir(t.root))

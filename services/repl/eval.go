@@ -137,7 +137,7 @@ func (s *Service) permit(ctx context.Context, req proto.Eval) error {
 	root := gate.Root(turn.Root)
 	return s.guard.Permit(&gate.Request{
 		Turn: turn, Call: gate.Call{Tool: "page_eval", Root: root, Sandbox: level, FromSandbox: s.cfg.FromSandbox},
-		Input: input, Root: root, Dir: root, Network: network, Key: req.Key, Grant: req.Grant, Once: true,
+		Input: input, Root: root, Dir: root, Network: network, Key: req.Key, Grant: req.Grant, Once: true, Ask: req.Ask,
 	})
 }
 

@@ -64,6 +64,15 @@ func (l *Log) add(raw []byte, next int64) change {
 		call := openCall{turn: str(c.turnID), OpenCall: proto.OpenCall{
 			ID: str(c.id), Step: int(number(c.step)), Name: str(c.name), Input: bytes.Clone(c.input), Since: str(c.ts),
 		}}
+		if len(c.runInput) > 0 && c.runInput[0] == '{' {
+			call.RunInput = bytes.Clone(c.runInput)
+		}
+		if len(c.hook) > 0 {
+			call.Hook = &proto.HookVerdict{}
+			if wire.DecodeReply(c.hook, call.Hook) != nil { // it was changed by hand: nothing runs
+				call.Hook = &proto.HookVerdict{Decision: proto.HookDeny, Reason: "its verdict in the session log is damaged"}
+			}
+		}
 		if c.turn != nil {
 			call.turn = c.turn.ID
 		}
@@ -270,7 +279,7 @@ const (
 
 // setJob updates Jobs for the result of a call.
 func (l *Log) setJob(call openCall, output []byte) {
-	starts := call.Name == bashTool && bytes.Contains(call.Input, []byte(`"wake"`))
+	starts := call.Name == bashTool && bytes.Contains(call.Arguments(), []byte(`"wake"`))
 	if !starts && (call.Name != jobTool || len(l.Jobs) == 0) {
 		return
 	}
@@ -289,7 +298,7 @@ func (l *Log) setJob(call openCall, output []byte) {
 	switch job := result.Data.Job; {
 	case !result.Data.Running:
 		l.jobEnded(job)
-	case starts && wire.DecodeReply(call.Input, &input) == nil && input.Wake && !slices.Contains(l.Jobs, job):
+	case starts && wire.DecodeReply(call.Arguments(), &input) == nil && input.Wake && !slices.Contains(l.Jobs, job):
 		l.Jobs = append(l.Jobs, job)
 	}
 }

@@ -33,7 +33,7 @@ func AgentOf(call proto.OpenCall) (Agent, bool) {
 		Request string `json:"request"`
 		Write   bool   `json:"write"`
 	}
-	if call.Name != proto.TaskTool || wire.DecodeReply(call.Input, &input) != nil {
+	if call.Name != proto.TaskTool || wire.DecodeReply(call.Arguments(), &input) != nil {
 		return Agent{}, false
 	}
 	a := Agent{strings.TrimSpace(input.Request), input.Write}

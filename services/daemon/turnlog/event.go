@@ -16,7 +16,7 @@ type event struct {
 	in, out, cost, provider, model    []byte
 	window, output                    []byte
 	cacheRead, cacheWrite, reasoning  []byte
-	usage                             []byte
+	usage, runInput, hook             []byte
 }
 
 // parse splits an event. Of one that is not a JSON object it may find a part.
@@ -48,6 +48,10 @@ func parse(raw []byte) (e event) {
 			e.name = value
 		case "input":
 			e.input = value
+		case "run_input":
+			e.runInput = value
+		case "hook":
+			e.hook = value
 		case "tool_use_id":
 			e.useID = value
 		case "synthetic":

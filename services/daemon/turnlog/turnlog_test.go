@@ -220,7 +220,7 @@ func TestTurns(t *testing.T) {
 	zinotest.Equal(t, "open", ids(l.Open()), "t-1 t-2")
 	zinotest.Equal(t, "queued", values(l.Turn("t-2").Message, l.Turn("t-2").Say, l.Turn("t-2").Text), "then c s-2 then c")
 	zinotest.Equal(t, "says", values(turn.Says[0].ID, turn.Says[0].Text, turn.Says[0].By.UID), "s-1 and b 7")
-	zinotest.Equal(t, "calls", fmt.Sprint(l.Calls(turn)), `[{c2 1 read [123 34 112 97 116 104 34 58 34 97 34 125] recover 2026-11-22T10:00:03Z}]`)
+	zinotest.Equal(t, "calls", fmt.Sprint(l.Calls(turn)), `[{c2 1 read [123 34 112 97 116 104 34 58 34 97 34 125] [] <nil> recover 2026-11-22T10:00:03Z}]`)
 	zinotest.Equal(t, "meta", l.Meta.Root, "/p")
 	zinotest.Equal(t, "updated", l.Updated, "2026-11-22T10:00:04Z")
 

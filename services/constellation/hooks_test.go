@@ -1,0 +1,250 @@
+package constellation_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zino/pkg/config"
+	"zino/pkg/fakellm"
+	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/proto"
+)
+
+// script returns the absolute path of a hook of testdata.
+func script(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("testdata", "hooks", name))
+	zinotest.Must(t, err)
+	return path
+}
+
+// preTool returns a configuration with commands for PreToolUse.
+func preTool(commands ...string) func(*config.Config) {
+	return func(cfg *config.Config) {
+		for _, command := range commands {
+			cfg.Hooks.PreToolUse = append(cfg.Hooks.PreToolUse, config.Hook{Command: command})
+		}
+	}
+}
+
+// packets follows the turn of the session parent to its end, and returns its packets of a type.
+func (e *agentsEnv) packets(typ string) (list []string) {
+	e.t.Helper()
+	_, err := rpc.CallEvents(e.t.Context(), e.daemon, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: "parent", From: new(int64)}, func(got string, payload []byte) error {
+		if got == typ {
+			list = append(list, string(payload))
+		}
+		return nil
+	})
+	zinotest.Must(e.t, err)
+	return list
+}
+
+// TestHooksOfSettings runs hooks of the two documented kinds as a project brings them: one
+// exits with status 2, the other prints a decision. Nothing of them runs before the settings
+// are trusted, and after they have changed.
+func TestHooksOfSettings(t *testing.T) {
+	t.Setenv("ZINO_HOME", zinotest.Dir(t))
+	calls := []fakellm.Call{
+		bash(t, "grep -r x ."), bash(t, "echo fine"), callOf(t, "read", map[string]any{"path": "./.env"}), callOf(t, "read", map[string]any{"path": "a.txt"}),
+	}
+	e := newAgents(t, func(*config.Config) {},
+		fakellm.Turn{Match: "begin", Calls: calls}, fakellm.Turn{Text: "One."}, fakellm.Turn{Match: "begin", Calls: calls}, fakellm.Turn{Text: "Two."},
+		fakellm.Turn{Match: "begin", Calls: calls[:1]}, fakellm.Turn{Text: "Three."})
+	root, err := filepath.EvalSymlinks(e.root)
+	zinotest.Must(t, err)
+	e.root = root
+	settings := filepath.Join(root, ".claude", "settings.json")
+	zinotest.Must(t, os.Mkdir(filepath.Dir(settings), 0o755))
+	hooks, err := json.Marshal(map[string]any{"hooks": map[string]any{
+		"PreToolUse": []any{
+			map[string]any{"matcher": "Bash", "hooks": []any{map[string]any{"type": "command", "command": "python3 " + script(t, "validate_bash.py")}}},
+			map[string]any{"matcher": "Read|Write|Edit", "hooks": []any{map[string]any{"type": "command", "command": script(t, "protect_env.sh"), "timeout": 30}}},
+		},
+		"PostToolUse": []any{map[string]any{"matcher": "Read", "hooks": []any{map[string]any{"type": "command", "command": `grep -q '"tool_response":{' && echo "checked" >&2; exit 2`}}}},
+	}})
+	zinotest.Must(t, err)
+	zinotest.WriteFiles(t, root, map[string]string{".env": "A=b\n", "a.txt": "text\n", ".claude/settings.json": string(hooks)})
+
+	e.begin(proto.TurnStart{})
+	zinotest.Equal(t, "state without trust", e.end("parent").State, proto.TurnDone)
+	for i, output := range e.outputs() {
+		if !strings.HasPrefix(output, `{"ok":true`) || strings.Contains(output, `"hook"`) {
+			t.Errorf("without trust, call %d: %s", i, output)
+		}
+	}
+
+	report, err := rpc.Call(t.Context(), e.daemon, proto.DaemonTrust, proto.TrustRequest{Root: root})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "files to trust", len(report.Files), 1)
+	_, err = rpc.Call(t.Context(), e.daemon, proto.DaemonSetTrust, proto.SetTrust{Path: report.Files[0].Path, SHA256: report.Files[0].SHA256, Trusted: new(true)})
+	zinotest.Must(t, err)
+	e.begin(proto.TurnStart{})
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	results := e.outputs()[4:]
+	zinotest.Equal(t, "exit 2", results[0], `{"ok":false,"error":{"code":"denied","message":"hook: - Use rg in place of grep."}}`)
+	zinotest.Contains(t, "another command", results[1], `{"ok":true`, "fine")
+	zinotest.Equal(t, "a decision", results[2], `{"ok":false,"error":{"code":"denied","message":"hook: `+root+`/.env has secrets"}}`)
+	zinotest.Contains(t, "PostToolUse", results[3], `{"ok":true`, "text", `"hook":"checked"}`)
+	requests := e.provider.Requests()
+	zinotest.Contains(t, "what the model reads", string(requests[len(requests)-1].Body), "Use rg in place of grep", "checked")
+
+	zinotest.Write(t, settings, string(hooks)+"\n\n ") // canonical, this is the same; the bytes differ
+	e.begin(proto.TurnStart{})
+	zinotest.Equal(t, "state after a change", e.end("parent").State, proto.TurnDone)
+	zinotest.Contains(t, "result after a change", e.outputs()[8], `{"ok":true`)
+	list, err := rpc.Call(t.Context(), e.daemon, proto.DaemonHooks, proto.ListHooks{Root: root})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "listed hooks after a change", len(list.Hooks), 0)
+}
+
+// TestHookChangesInput checks that a call is stored, approved and carried out with the input
+// of a hook, and that the model's own is kept beside it.
+func TestHookChangesInput(t *testing.T) {
+	change := `printf '{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"command":"touch changed"}}}'`
+	e := newAgents(t, preTool(change),
+		fakellm.Turn{Match: "begin", Calls: []fakellm.Call{bash(t, "touch asked")}}, fakellm.Turn{Text: "Done."})
+	e.begin(proto.TurnStart{Mode: "ask", Reachable: true})
+	a := e.approval()
+	zinotest.Equal(t, "the request", strings.Join(a.Preview.Commands, ";"), "touch changed")
+	e.answer(a, proto.Approve{Answer: "once"})
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	zinotest.Equal(t, "files", fmt.Sprint(e.has("changed"), e.has("asked")), "true false")
+	zinotest.Contains(t, "log", zinotest.Read(t, e.file("parent")), `"input":{"command":"touch asked"},"run_input":{"command":"touch changed"}`)
+	notices := strings.Join(e.packets(proto.TypeNotice), "\n")
+	if strings.Contains(notices, "failed") {
+		t.Error(notices)
+	}
+}
+
+// TestHookAsks checks that a hook can demand a person, and that without one the call is denied.
+func TestHookAsks(t *testing.T) {
+	ask := `printf '{"hookSpecificOutput":{"permissionDecision":"ask","permissionDecisionReason":"are you sure?"}}'`
+	calls := []fakellm.Call{bash(t, "touch a"), callOf(t, "todo", map[string]any{"items": []any{}})}
+	e := newAgents(t, preTool(ask),
+		fakellm.Turn{Match: "begin", Calls: calls}, fakellm.Turn{Text: "One."}, fakellm.Turn{Match: "begin", Calls: calls}, fakellm.Turn{Text: "Two."})
+	e.begin(proto.TurnStart{Mode: "yolo"})
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	for _, output := range e.outputs() {
+		zinotest.Contains(t, "without a person", output, `"code":"denied"`, "Not allowed without a person")
+	}
+	e.begin(proto.TurnStart{Mode: "yolo", Reachable: true})
+	for _, tool := range []string{"bash", "todo"} {
+		a := e.approval()
+		zinotest.Equal(t, "request", fmt.Sprint(a.Call.Tool, " ", a.Reasons, " ", a.Grantable), tool+" [hook: are you sure?] once")
+		e.answer(a, proto.Approve{Answer: "once"})
+		zinotest.Eventually(t, "the request is used", func() bool {
+			list, err := rpc.Call(t.Context(), e.daemon, proto.DaemonApprovals, proto.ListApprovals{})
+			zinotest.Must(t, err)
+			return len(list.Approvals) == 0 || list.Approvals[0].ID != a.ID
+		})
+	}
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	for _, output := range e.outputs()[2:] {
+		zinotest.Contains(t, "allowed", output, `{"ok":true`)
+	}
+	zinotest.Equal(t, "file", e.has("a"), true)
+}
+
+// TestHooksOfTurns checks SessionStart, UserPromptSubmit and Stop.
+func TestHooksOfTurns(t *testing.T) {
+	e := newAgents(t, func(cfg *config.Config) {
+		cfg.Hooks.SessionStart = []config.Hook{{Matcher: "startup", Command: "echo branch main"}, {Matcher: "resume", Command: "echo resumed"}}
+		cfg.Hooks.UserPromptSubmit = []config.Hook{{Command: `grep -q '"prompt":"forbidden"' && { echo "not that" >&2; exit 2; }; echo "the time"`}}
+		cfg.Hooks.Stop = []config.Hook{{Command: `grep -q '"last_assistant_message":"Answer' && { echo "run the tests" >&2; exit 2; }`, OnFailure: "allow"}}
+	}, fakellm.Turn{Text: "Answer 1."}, fakellm.Turn{Text: "Answer 2."}, fakellm.Turn{Text: "Answer 3."}, fakellm.Turn{Text: "Answer 4."}, fakellm.Turn{Text: "Fine."})
+	start := func(message string) error {
+		_, err := rpc.Call(t.Context(), e.daemon, proto.DaemonTurnStart, proto.TurnStart{Message: message, SessionID: "parent", Root: e.root})
+		return err
+	}
+	zinotest.Error(t, start("forbidden"), proto.ErrDenied, "The message was not sent: hook: not that")
+	if _, err := os.Stat(e.file("parent")); err == nil {
+		t.Errorf("a blocked message was stored: %s", zinotest.Read(t, e.file("parent")))
+	}
+	zinotest.Must(t, start("begin"))
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	requests := e.provider.Requests()
+	zinotest.Equal(t, "inferences with three reasons to go on", len(requests), 4)
+	zinotest.Contains(t, "first request", string(requests[0].Body), `the time`)
+	zinotest.Equal(t, "reasons", strings.Count(string(requests[3].Body), "run the tests"), 3)
+	zinotest.Contains(t, "log", zinotest.Read(t, e.file("parent")), `"text":"run the tests","turn":`, `"via":"hook"`)
+	zinotest.Must(t, start("again"))
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	requests = e.provider.Requests()
+	zinotest.Equal(t, "inferences without a reason", len(requests), 5)
+	zinotest.Equal(t, "SessionStart", strings.Count(string(requests[4].Body), "branch main"), 0) // the blocked message has begun the session
+}
+
+// TestHooksThatMisbehave checks hooks that hang with children, flood, read nothing, fail, and
+// print nonsense: the call goes on, the user is told, and no process is left.
+func TestHooksThatMisbehave(t *testing.T) {
+	const mark = "hook-child-of-" // in the command lines of what hooks start
+	own := mark + filepath.Base(t.TempDir()) + fmt.Sprint(os.Getpid())
+	limit := 0.5
+	e := newAgents(t, func(cfg *config.Config) {
+		for _, command := range []string{
+			`sh -c 'setsid sh -c "sleep 600; : ` + own + `" & sleep 600; : ` + own + `' & sleep 600; : hang`,
+			`yes flood`,
+			`exec <&-; exit 0`,
+			`echo broken >&2; exit 7`,
+			`echo '{"hookSpecificOutput":{"updatedInput":"no object"}}'`,
+			`kill -9 $$`,
+		} {
+			cfg.Hooks.PreToolUse = append(cfg.Hooks.PreToolUse, config.Hook{Command: command, Timeout: &limit})
+		}
+		cfg.Hooks.PreToolUse[1].Timeout = nil
+	}, fakellm.Turn{Match: "begin", Calls: []fakellm.Call{bash(t, "touch ran")}}, fakellm.Turn{Text: "Done."})
+	follower, err := rpc.Call(t.Context(), e.daemon, proto.DaemonTurnStart, proto.TurnStart{Message: "begin", SessionID: "parent", Root: e.root})
+	zinotest.Must(t, err)
+	var notices []string
+	_, err = rpc.CallEvents(t.Context(), e.daemon, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: "parent", Turn: follower.Turn}, func(typ string, payload []byte) error {
+		if typ == proto.TypeNotice {
+			notices = append(notices, string(payload))
+		}
+		return nil
+	})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "the call ran", e.has("ran"), true)
+	zinotest.Contains(t, "notices", strings.Join(notices, "\n"),
+		"was stopped after 0.5s", "printed more than 1 MiB", "failed (exit 7): broken", "updatedInput is not an object", "failed (signal 9)")
+	zinotest.Equal(t, "notices", len(notices), 5)
+	zinotest.Eventually(t, "no process of a hook is left", func() bool { return len(zinotest.Processes(own)) == 0 })
+}
+
+// TestBlockingHookFails checks that a hook that must not fail blocks when it does.
+func TestBlockingHookFails(t *testing.T) {
+	e := newAgents(t, func(cfg *config.Config) {
+		cfg.Hooks.PreToolUse = []config.Hook{{Command: "/nowhere/guard.py", OnFailure: "block"}}
+	}, fakellm.Turn{Match: "begin", Calls: []fakellm.Call{bash(t, "touch ran")}}, fakellm.Turn{Text: "Done."})
+	e.begin(proto.TurnStart{})
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	zinotest.Contains(t, "result", e.outputs()[0], `"code":"denied"`, "hook guard.py failed (exit 127)")
+	zinotest.Equal(t, "the call ran", e.has("ran"), false)
+}
+
+// TestHookEndsTurn checks continue: false before and after a call.
+func TestHookEndsTurn(t *testing.T) {
+	end := `echo '{"continue":false,"stopReason":"enough"}'`
+	for name, test := range map[string]struct {
+		set func(*config.Config)
+		ran bool
+	}{
+		"PreToolUse":  {func(cfg *config.Config) { cfg.Hooks.PreToolUse = []config.Hook{{Command: end}} }, false},
+		"PostToolUse": {func(cfg *config.Config) { cfg.Hooks.PostToolUse = []config.Hook{{Command: end}} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newAgents(t, test.set, fakellm.Turn{Match: "begin", Calls: []fakellm.Call{bash(t, "touch one"), bash(t, "touch two")}}, fakellm.Turn{Text: "Not asked."})
+			e.begin(proto.TurnStart{})
+			zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+			zinotest.Equal(t, "inferences", len(e.provider.Requests()), 1)
+			zinotest.Equal(t, "files", fmt.Sprint(e.has("one"), e.has("two")), fmt.Sprint(test.ran, false))
+			zinotest.Equal(t, "results", len(e.outputs()), 2)
+			zinotest.Contains(t, "log", zinotest.Read(t, e.file("parent")), `"stop_reason":"hook"`)
+		})
+	}
+}
