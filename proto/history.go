@@ -93,5 +93,5 @@ var Changelog = [...]string{
 	"88 2026-11-23  output_schema of chat, turn_start, run and infer; structured of done and of the turn event of a session log; stop_reason of checkpoints; via schema; error kind schema",
 	"89 2026-11-23  kind server of what an approval is needed for: the token of a server, for pipe",
 	"90 2026-11-23  attach of the daemon; files and attachments of chat and turn_start, attachments of the turn's request and of user_message",
-	"89 2026-11-23  hooks and test_hooks of the daemon; hooks and transcript of run, packet hook; run_input and hook of tool_requested, of the tool_use of a session log and of the calls of run; ask of call, execute and eval; hook of tool results; messages via hook; notice hook; stop reason hook",
+	"91 2026-11-23  hooks and test_hooks of the daemon; hooks and transcript of run, packet hook; run_input and hook of tool_requested, of the tool_use of a session log and of the calls of run; ask of call, execute and eval; hook of tool results; messages via hook; notice hook; stop reason hook",
 }

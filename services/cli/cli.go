@@ -125,7 +125,7 @@ func newCommand(env *command.Env) *cobra.Command {
 	}{
 		{"everyday", "Everyday:", []*cobra.Command{chat.New(env), newExec(env), short(chat.NewResume(env)), newModels(env), newUsage(env), doctor.New(env)}},
 		{"turns", "Turns:", []*cobra.Command{newPs(env), newAttach(env), newSay(env), newStop(env), jobs.New(env), undo.New(env), undo.NewRedo(env), undo.NewDiff(env)}},
-		{"approvals", "Approvals:", []*cobra.Command{approvals.New(env), approvals.NewApprove(env), approvals.NewDeny(env), policy.New(env), trust.New(env), audit.New(env)}},
+		{"approvals", "Approvals:", []*cobra.Command{approvals.New(env), approvals.NewApprove(env), approvals.NewDeny(env), policy.New(env), newHooks(env), trust.New(env), audit.New(env)}},
 		{"sessions", "Sessions:", []*cobra.Command{sessions.New(env, chat.NewResume(env)), sessions.NewRecall(env), newHandoff(env), newContext(env)}},
 		{"memory", "Memory:", []*cobra.Command{memory.New(env), newChannels(env)}},
 		{"pages", "Live pages:", []*cobra.Command{repl.New(env), repl.NewPages(env), repl.NewEval(env)}},
