@@ -130,6 +130,11 @@ type Chat struct {
 	// last answer. That is asked for again, up to twice, if it does not match: then
 	// the turn ends with an error of the kind schema. It needs session_id.
 	OutputSchema Raw `json:"output_schema,omitzero"`
+	// Command is the name of a slash command whose text is the message, in place of
+	// message: see commands.
+	Command string `json:"command,omitzero"`
+	// Arguments are the arguments of the command, as one text.
+	Arguments string `json:"arguments,omitzero"`
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.
 	Events bool `json:"events,omitzero"`
@@ -271,6 +276,10 @@ type TurnStart struct {
 	Reachable bool `json:"reachable,omitzero"`
 	// OutputSchema is a JSON Schema of the last answer.
 	OutputSchema Raw `json:"output_schema,omitzero"`
+	// Command is the name of a slash command whose text is the message, in place of message.
+	Command string `json:"command,omitzero"`
+	// Arguments are the arguments of the command.
+	Arguments string `json:"arguments,omitzero"`
 	// RequestID identifies the message: up to 64 of the characters A-Z, a-z, 0-9, _
 	// and -, made at random. A repeat returns the turn that the first one started, if
 	// that is open or among the last 20 of the session.

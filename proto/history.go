@@ -94,4 +94,5 @@ var Changelog = [...]string{
 	"89 2026-11-23  kind server of what an approval is needed for: the token of a server, for pipe",
 	"90 2026-11-23  attach of the daemon; files and attachments of chat and turn_start, attachments of the turn's request and of user_message",
 	"91 2026-11-23  hooks and test_hooks of the daemon; hooks and transcript of run, packet hook; run_input and hook of tool_requested, of the tool_use of a session log and of the calls of run; ask of call, execute and eval; hook of tool results; messages via hook; notice hook; stop reason hook",
+	"92 2026-11-23  commands of the daemon; command and arguments of chat, turn_start and the messages of a session log",
 }

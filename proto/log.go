@@ -105,6 +105,10 @@ type LogMessage struct {
 	State Raw `json:"reasoning_state,omitzero"`
 	// Attachments are the files of a user's message. They are stored beside the session.
 	Attachments []Attachment `json:"attachments,omitzero"`
+	// Command is the slash command that the text is made of.
+	Command string `json:"command,omitzero"`
+	// Arguments are the arguments of the command.
+	Arguments string `json:"arguments,omitzero"`
 	// Partial is true if the text was cut off.
 	Partial bool `json:"partial,omitzero"`
 	// Turn is the turn that the message belongs to.

@@ -107,16 +107,24 @@ func (c *chat) run(line, typed string) bool {
 		word, args = word[:i], strings.TrimSpace(word[i:])
 	}
 	i := slices.IndexFunc(commands, func(k *command) bool { return k.name == word })
+	if i < 0 && c.can(proto.DaemonCommands.Type) || i < 0 && !c.ready {
+		return c.runFile(word, args, typed)
+	}
 	if i < 0 {
-		hint := ""
-		if near := nearest(word); near != "" {
-			hint = " Did you mean /" + near + "?"
-		}
-		c.print(kindCommand, c.quote(typed, nil)...)
-		c.say("Unknown command /%s.%s Nothing was sent.", safe(word), hint)
+		c.unknown(word, typed)
 		return true
 	}
 	return c.perform(commands[i], args, typed)
+}
+
+// unknown says that a command is not known.
+func (c *chat) unknown(word, typed string) {
+	hint := ""
+	if near := c.nearest(word); near != "" {
+		hint = " Did you mean /" + near + "?"
+	}
+	c.print(kindCommand, c.quote(typed, nil)...)
+	c.say("Unknown command /%s.%s Nothing was sent.", safe(word), hint)
 }
 
 // perform carries out a command if that is possible now, or when the services are there.
@@ -162,14 +170,21 @@ func (c *chat) refuse(format string, args ...any) {
 }
 
 // nearest returns the command at an edit distance of at most 2; "": none.
-func nearest(word string) string {
+func (c *chat) nearest(word string) string {
 	best, at := "", 3
-	for _, k := range commands {
-		if d := distance(word, k.name); d < at {
-			best, at = k.name, d
+	for _, name := range append(names(commands), c.fileNames()...) {
+		if d := distance(word, name); d < at {
+			best, at = name, d
 		}
 	}
 	return best
+}
+
+func names(list []*command) (names []string) {
+	for _, k := range list {
+		names = append(names, k.name)
+	}
+	return names
 }
 
 // distance returns how many letters are added, removed, replaced, or swapped with their

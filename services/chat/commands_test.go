@@ -64,7 +64,7 @@ func TestNearest(t *testing.T) {
 	for word, want := range map[string]string{
 		"modle": "model", "modelx": "model", "hlep": "help", "undoo": "undo", "MODEL": "", "xyzzy": "", "sesions": "sessions", "handof": "handoff",
 	} {
-		if got := nearest(word); got != want {
+		if got := new(chat).nearest(word); got != want {
 			t.Errorf("%s: %q, want %q", word, got, want)
 		}
 	}

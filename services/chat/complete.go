@@ -86,6 +86,11 @@ func (c *chat) choices() (word string, list []string, known bool) {
 					list = append(list, "/"+k.name)
 				}
 			}
+			for _, file := range c.fileNames() {
+				if strings.HasPrefix(file, name) && !slices.Contains(list, "/"+file) {
+					list = append(list, "/"+file)
+				}
+			}
 			return before, list, true
 		}
 		if i := slices.IndexFunc(commands, func(k *command) bool { return k.name == name }); i >= 0 {

@@ -3,6 +3,8 @@ package chat
 import (
 	"fmt"
 	"strings"
+
+	"zino/pkg/text"
 )
 
 // help lists the commands, or the keys, or says what one command does.
@@ -12,6 +14,15 @@ func (c *chat) help(args string) {
 	for _, k := range commands {
 		if topic == "" || topic == k.name {
 			lines = append(lines, fmt.Sprintf("  %-26s %s", strings.TrimSpace("/"+k.name+" "+k.args), k.does))
+		}
+	}
+	for _, k := range c.files {
+		if (topic == "" || topic == k.Name) && !isBuiltin(k.Name) {
+			does := k.Description
+			if k.Untrusted {
+				does = "of the project, not trusted yet"
+			}
+			lines = append(lines, fmt.Sprintf("  %-26s %s", safe(strings.TrimSpace("/"+k.Name+" "+k.ArgumentHint)), safe(text.Clip(does, 200))))
 		}
 	}
 	switch {

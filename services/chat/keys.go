@@ -185,7 +185,7 @@ func (c *chat) submit(mode string) {
 	c.keep(typed)
 	c.editor.Reset()
 	text, notes := c.attach(textOf(typed))
-	m := message{draft, text}
+	m := message{draft: draft, text: text}
 	c.sent = m
 	switch {
 	case c.turn != nil || !c.ready:

@@ -124,7 +124,7 @@ func (c *chat) userMessage(t *turn, m proto.UserMessage) {
 		return
 	}
 	typed, _ := unattached(m.Text)
-	sent := message{c.editor.NewDraft(typed), m.Text}
+	sent := message{draft: c.editor.NewDraft(typed), text: m.Text}
 	rows := c.quote(sent.draft.Shown(), sent.files())
 	over := len(rows) - messageLines
 	if over <= 0 {

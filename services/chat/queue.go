@@ -19,10 +19,12 @@ const queuedMax = 16
 type message struct {
 	draft input.Draft // as it was typed
 	text  string      // as it is sent: with the files that it names
+
+	command, arguments string // of a slash command of a file, whose text the daemon sends
 }
 
 // messageOf returns a message of a text.
-func (c *chat) messageOf(s string) message { return message{c.editor.NewDraft(s), s} }
+func (c *chat) messageOf(s string) message { return message{draft: c.editor.NewDraft(s), text: s} }
 
 // files returns a line for each file that is attached to the message.
 func (m message) files() []string {

@@ -107,6 +107,7 @@ func (c *chat) startTurn(ctx context.Context, t *turn, m message) {
 		}
 		req := c.request
 		req.Message, req.SessionID, req.Root, req.Events = m.text, c.session, c.root, true
+		req.Command, req.Arguments = m.command, m.arguments
 		req.Mode, req.Reachable = c.gate()
 		go c.ask(ctx, t, req)
 		return
@@ -115,6 +116,7 @@ func (c *chat) startTurn(ctx context.Context, t *turn, m message) {
 	start := proto.TurnStart{
 		Message: m.text, SessionID: c.session, Root: c.root, SystemPrompt: req.SystemPrompt, Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens,
 		Effort: req.Effort, Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall, RequestID: rand.Text(),
+		Command: m.command, Arguments: m.arguments,
 	}
 	start.Mode, start.Reachable = c.gate()
 	options := c.options()

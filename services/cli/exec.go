@@ -173,6 +173,7 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 	if err := turn.Trust(ctx, env, d, req.Root); err != nil {
 		return err
 	}
+	turn.Slash(ctx, d, &req)
 	if e.detach {
 		return e.schemaError(detach(ctx, env, d, req))
 	}

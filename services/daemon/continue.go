@@ -137,6 +137,7 @@ func (t *turn) startNext(task task, message string, queued []*turn) (next *turn,
 	t.mu.Unlock()
 	for _, q := range queued {
 		behind := sess.successor(ctx, q, q.message)
+		behind.slash, behind.arguments = q.slash, q.arguments
 		behind.id, behind.requestID, behind.say, behind.created = q.id, q.requestID, q.say, q.created
 		behind.launch = func() { go behind.detached() }
 		next.behind = append(next.behind, behind)

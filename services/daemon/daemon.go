@@ -24,6 +24,7 @@ import (
 	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/daemon/handoff"
+	"zino/services/daemon/slash"
 	"zino/services/daemon/trust"
 )
 
@@ -129,6 +130,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.DaemonRevokeGrant, s.revokeGrant)
 	rpc.Handle(srv, proto.DaemonTrust, s.trust)
 	rpc.Handle(srv, proto.DaemonSetTrust, s.setTrust)
+	rpc.Handle(srv, proto.DaemonCommands, s.commands)
 	srv.KeepWhile(s.openTurns)
 	srv.KeepWhile(s.wakes.any)
 	go s.renewLeases()
@@ -161,6 +163,9 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 		return proto.Text{}, err
 	}
 	s.auditConfig()
+	if err := s.expand(ctx, &req); err != nil {
+		return proto.Text{}, err
+	}
 	rpc.Note(ctx, slog.Int("message_bytes", len(req.Message)))
 	if req.ChannelID != "" {
 		rpc.Note(ctx, slog.String("channel", req.ChannelID))
@@ -191,7 +196,14 @@ func checkChat(req proto.Chat) error {
 	if err := checkPlace(req.SessionID, req.Root); err != nil {
 		return err
 	}
-	if req.Message == "" {
+	switch {
+	case req.Command != "" && req.Message != "":
+		return proto.Errorf(proto.CodeInvalid, "message and command exclude each other: leave one out")
+	case req.Command == "" && req.Arguments != "":
+		return proto.Errorf(proto.CodeInvalid, "arguments belong to a command")
+	case req.Command != "" && !slash.Name.MatchString(req.Command):
+		return proto.Errorf(proto.CodeInvalid, "invalid command %.80q: use the name of a command without the slash", req.Command)
+	case req.Command == "" && req.Message == "":
 		return proto.Errorf(proto.CodeInvalid, "Empty message.")
 	}
 	if err := checkFiles(req); err != nil {

@@ -368,6 +368,7 @@ func (sess *session) adopted(lt *turnlog.Turn) *turn {
 	t := &turn{
 		session: sess, id: lt.ID, parent: lt.Parent, readOnly: q.ReadOnly, message: lt.Message, files: q.Attachments, requestID: lt.RequestID, uid: -1, say: lt.Say, job: lt.Job, onLimit: q.OnLimit,
 		req: q.chat(sess.id), unplanned: cmp.Or(q.Asked, q.Sandbox),
+		slash: q.Command, arguments: q.Arguments,
 		state: lt.State, reason: lt.Reason, keeps: true, durable: true, created: lt.Started, stored: make(chan struct{}), done: make(chan struct{}), refused: make(chan struct{}),
 	}
 	if lt.By != nil {

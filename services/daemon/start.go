@@ -59,6 +59,9 @@ func (s *Service) turnStart(ctx context.Context, req proto.TurnStart) (proto.Tur
 		}
 		defer sess.rest()
 	}
+	if err := s.expand(ctx, &chat); err != nil {
+		return proto.TurnStarted{}, err
+	}
 	files, err := s.references(ctx, chat, true)
 	if err != nil {
 		return proto.TurnStarted{}, offerNoSave(errorPacket(err))
@@ -66,6 +69,7 @@ func (s *Service) turnStart(ctx context.Context, req proto.TurnStart) (proto.Tur
 	chat.Files, chat.Attachments = nil, nil
 	t := sess.newTurn(context.WithoutCancel(ctx), chat)
 	t.files = files
+	t.slash, t.arguments = chat.Command, chat.Arguments
 	t.requestID, t.onLimit, t.unplanned = req.RequestID, cmp.Or(req.OnLimit, s.cfg.Daemon.OnLimit), asked
 	if t, err = t.submit(req.OnBusy == proto.OnBusyError); err != nil {
 		return proto.TurnStarted{}, err
@@ -104,6 +108,7 @@ func checkStart(req proto.TurnStart) (proto.Chat, error) {
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall,
 		Mode: req.Mode, Reachable: req.Reachable, OutputSchema: req.OutputSchema,
 		Files: req.Files, Attachments: req.Attachments,
+		Command: req.Command, Arguments: req.Arguments,
 	}
 	if req.NoSave {
 		return chat, proto.Errorf(proto.CodeInvalid, "turn_start stores the turn: no_save is not possible")

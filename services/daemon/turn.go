@@ -32,6 +32,8 @@ type turn struct {
 	command   bool             // of run_command
 	say       string           // of the turn_say that queued it
 	job       string           // whose end started it
+	slash     string           // the command that the message is made of
+	arguments string           // of slash
 	parent    *proto.LogParent // the call that started it as a sub-agent; nil: none did
 	readOnly  bool             // of a sub-agent that no sandbox confines: it has only tools that read
 	unplanned proto.Level      // the level that was asked for, which the mode plan replaces
@@ -138,6 +140,7 @@ func (s *Service) turn(ctx context.Context, req proto.Chat, asked proto.Level, o
 	t.files = files
 	defer t.cancel()
 	t.attached, t.unplanned = true, asked
+	t.slash, t.arguments = req.Command, req.Arguments
 	launched := make(chan struct{})
 	t.launch = func() { close(launched) }
 	sess.add(t)
@@ -316,7 +319,7 @@ func (t *turn) begin(r *relay, blocks []string) error {
 	case t.say != "":
 		via = proto.ViaQueue
 	}
-	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: t.message, Attachments: t.files, Turn: t.id, Say: t.say, Via: via, TS: timestamp()})
+	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: t.message, Command: t.slash, Arguments: t.arguments, Attachments: t.files, Turn: t.id, Say: t.say, Via: via, TS: timestamp()})
 	for _, block := range blocks {
 		r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: block, Turn: t.id, Via: proto.ViaHook, TS: timestamp()})
 	}
@@ -376,6 +379,8 @@ type logRequest struct {
 	Parent *proto.LogParent `json:"parent,omitzero"`
 
 	Attachments []proto.Attachment `json:"attachments,omitzero"`
+	Command     string             `json:"command,omitzero"`
+	Arguments   string             `json:"arguments,omitzero"`
 }
 
 func (t *turn) logRequest() proto.Raw {
@@ -388,6 +393,7 @@ func (t *turn) logRequest() proto.Raw {
 		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: t.onLimit, NeedModel: req.NeedModel, HasEnv: t.keepsEnv(), ReadOnly: t.readOnly, Asked: asked, Parent: t.parent,
 		OutputSchema: req.OutputSchema,
 		Attachments:  t.files,
+		Command:      t.slash, Arguments: t.arguments,
 	})
 	if err != nil { // cannot happen: it has strings, numbers and truth values
 		return proto.Raw("{}")

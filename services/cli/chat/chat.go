@@ -322,7 +322,7 @@ func (c *chat) converse(ctx context.Context, next func() (string, error)) error 
 // answer runs a turn with one line. If the daemon has exited since the last turn,
 // another is found or started.
 func (c *chat) answer(ctx context.Context, line string) error {
-	c.req.Message = line
+	c.req.Message, c.req.Command, c.req.Arguments = line, "", ""
 	err := c.turn(ctx)
 	if !errors.Is(err, rpc.ErrConnect) || c.d.Named {
 		return err
@@ -343,6 +343,7 @@ func (c *chat) turn(ctx context.Context) (err error) {
 	if err := turn.Trust(ctx, c.Env, c.d, c.req.Root); err != nil {
 		return err
 	}
+	turn.Slash(ctx, c.d, &c.req)
 	c.req.SessionID, err = turn.Run(ctx, c.Env, c.d, c.req, c.turns)
 	return err
 }

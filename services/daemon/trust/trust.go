@@ -484,6 +484,12 @@ func (s *scanner) commandFile(place, path, name string) (found, error) {
 	return f, nil
 }
 
+// CommandName returns the name of the command in a file of .claude/commands.
+func CommandName(path string) string {
+	_, rel, _ := strings.Cut(path, "/.claude/commands/")
+	return strings.ReplaceAll(strings.TrimSuffix(rel, ".md"), "/", ":")
+}
+
 // open opens a regular file below root for reading, without waiting for a FIFO. Symbolic
 // links must not leave root.
 func open(root *os.Root, name string) (*os.File, error) {

@@ -1,0 +1,72 @@
+package chat
+
+import (
+	"slices"
+
+	"zino/proto"
+)
+
+// listFiles asks the daemon for the commands of files, and then calls then.
+func (c *chat) listFiles(then func(error)) {
+	if !c.can(proto.DaemonCommands.Type) {
+		then(nil)
+		return
+	}
+	insist(c, proto.DaemonCommands, proto.ListCommands{Root: c.root}, func(list proto.CommandList, err error) {
+		if err == nil {
+			c.files = list.Commands
+		}
+		then(err)
+	})
+}
+
+// fileNames returns the names of the commands of files that no command of the chat has.
+func (c *chat) fileNames() (names []string) {
+	for _, k := range c.files {
+		if !isBuiltin(k.Name) && k.Problem == "" {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+func isBuiltin(name string) bool {
+	return slices.ContainsFunc(commands, func(k *command) bool { return k.name == name })
+}
+
+// runFile begins a turn with a command of a file, if the daemon lists it now. It reports
+// whether the editor may be emptied.
+func (c *chat) runFile(word, args, typed string) bool {
+	if c.busy() {
+		c.say("Wait for the turn to end, or press Esc.")
+		return false
+	}
+	draft := c.editor.Draft()
+	run := func() {
+		c.listFiles(func(err error) {
+			i := slices.IndexFunc(c.files, func(k proto.CommandInfo) bool { return k.Name == word })
+			switch {
+			case err != nil:
+				c.fail(errorOf(err))
+			case i < 0:
+				c.unknown(word, typed)
+			case c.busy():
+				c.say("Wait for the turn to end, or press Esc.")
+			case c.files[i].Problem != "":
+				c.print(kindCommand, c.quote(typed, nil)...)
+				c.say("/%s cannot be used: %s: %s", safe(word), safe(home(c.files[i].Path)), safe(c.files[i].Problem))
+			default:
+				m := message{draft: draft, command: word, arguments: args}
+				c.sent = m
+				c.echo(m)
+				c.begin(m)
+			}
+		})
+	}
+	if !c.ready {
+		c.typedCommands = append(c.typedCommands, run)
+		return true
+	}
+	run()
+	return true
+}
