@@ -31,7 +31,7 @@ func writeProject(t *testing.T, root string) {
 func TestTrustQuestion(t *testing.T) {
 	t.Parallel()
 	var root, store string
-	s, _ := newCommandChat(t, func(home string) {
+	s, provider := newCommandChat(t, func(home string) {
 		root, store = filepath.Join(home, "proj"), filepath.Join(home, ".config", "zino", "trust.json")
 		writeProject(t, root)
 	}, nil)
@@ -62,6 +62,17 @@ func TestTrustQuestion(t *testing.T) {
 	if strings.Count(s.Text(), "This project brings") > 1 {
 		t.Errorf("asked twice:\n%s", s.Text())
 	}
+	s.Tmux("send-keys", "-l", "/fi")
+	s.Tmux("send-keys", "Tab")
+	s.Shows("> /fix", "")
+	s.Enter("12")
+	s.Eventually("a third answer", func(text string) bool { return strings.Count(text, "done") == 3 })
+	all := provider.Requests()
+	if got := string(all[len(all)-1].Body); !strings.Contains(got, "Fix issue 12.") {
+		t.Errorf("/fix 12 has sent: %s", got)
+	}
+	s.Enter("/fixx 12")
+	shows("Unknown command /fixx. Did you mean /fix? Nothing was sent.")
 	leaveChat(s)
 
 	s.Enter("clear; zino exec hello")

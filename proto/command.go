@@ -1,7 +1,8 @@
 package proto
 
-// DaemonCommands lists the slash commands of files for a root: those of the project, of the
-// user and of the host. Where names are equal only the first one counts. A chat request or
+// DaemonCommands lists the slash commands for a root: files of the project, of the user and
+// of the host, then skills and prompts of MCP servers. Where names are equal only the first
+// one counts. A chat request or
 // turn_start with its name in command has its text as the message.
 var DaemonCommands = method[ListCommands, CommandList]("daemon", "commands", "command_list")
 

@@ -30,17 +30,17 @@ const (
 // hostCommands is the directory of the host's commands.
 const hostCommands = "/etc/zino/commands"
 
-// commandsOf returns the slash commands of a root for a user; the first one with a name
-// wins. Further sources join here: skills, then prompts of MCP servers.
-func (s *Service) commandsOf(root string, uid int) ([]slash.Command, error) {
-	var project, user []slash.Command
+// commandsOf returns the slash commands of a root for a user; of those with one name the
+// first one wins. Sources join here. Files that are not trusted come last: they hide none.
+func (s *Service) commandsOf(ctx context.Context, root string, uid int) ([]slash.Command, error) {
+	var p trust.Project
+	var project, untrusted, user []slash.Command
 	var err error
 	if ownProject(uid) {
 		if root != "" {
-			var p trust.Project
 			var files []proto.TrustFile
 			if p, files, err = trust.Load(root, os.Getenv("HOME"), s.answers); err == nil {
-				project = projectCommands(p, files)
+				project, untrusted = projectCommands(p, files)
 			}
 		}
 		if base, err := keys.Base(os.Getenv); err == nil {
@@ -50,22 +50,24 @@ func (s *Service) commandsOf(root string, uid int) ([]slash.Command, error) {
 			user = append(user, slash.Dir(filepath.Join(home, ".claude", "commands"), proto.CommandUser)...)
 		}
 	}
-	return slash.Merge(project, user, slash.Dir(hostCommands, proto.CommandHost)), err
+	return slash.Merge(project, user, slash.Dir(hostCommands, proto.CommandHost), s.skillCommands(ctx, p), s.promptCommands(ctx, root, p), untrusted), err
 }
 
-// projectCommands returns the commands of a project, also those that are not trusted yet.
-func projectCommands(p trust.Project, files []proto.TrustFile) (list []slash.Command) {
+// projectCommands returns the commands of a project, and those that are not trusted yet.
+func projectCommands(p trust.Project, files []proto.TrustFile) (list, untrusted []slash.Command) {
 	for _, c := range p.Commands {
 		list = append(list, slash.New(c.Name, c.Path, proto.CommandProject, c.Content))
 	}
 	for _, f := range files {
-		if f.Kind == proto.TrustCommand && f.SHA256 != "" && f.State != proto.TrustTrusted {
-			if name := trust.CommandName(f.Path); !slices.ContainsFunc(list, func(c slash.Command) bool { return c.Name == name }) {
-				list = append(list, slash.Command{Name: name, Path: f.Path, Source: proto.CommandProject, Untrusted: true})
-			}
+		name, source := trust.CommandName(f.Path), proto.CommandProject
+		if f.Kind == proto.TrustSkill {
+			name, source = filepath.Base(f.Path), proto.CommandSkill
+		}
+		if (f.Kind == proto.TrustCommand || f.Kind == proto.TrustSkill) && f.SHA256 != "" && f.State != proto.TrustTrusted && slash.Name.MatchString(name) {
+			untrusted = append(untrusted, slash.Command{Name: name, Path: f.Path, Source: source, Untrusted: true})
 		}
 	}
-	return list
+	return list, untrusted
 }
 
 // commands lists the slash commands of a root.
@@ -74,7 +76,7 @@ func (s *Service) commands(ctx context.Context, req proto.ListCommands) (proto.C
 	if err := checkPlace("", req.Root); err != nil {
 		return list, err
 	}
-	all, err := s.commandsOf(req.Root, rpc.PeerUID(ctx))
+	all, err := s.commandsOf(ctx, req.Root, rpc.PeerUID(ctx))
 	if err != nil {
 		s.log.Warn("the commands of a project are not listed", "error", err, "trace", rpc.Trace(ctx))
 	}
@@ -92,7 +94,7 @@ func (s *Service) expand(ctx context.Context, req *proto.Chat) error {
 		return nil
 	}
 	uid := rpc.PeerUID(ctx)
-	all, err := s.commandsOf(req.Root, uid)
+	all, err := s.commandsOf(ctx, req.Root, uid)
 	i := slices.IndexFunc(all, func(c slash.Command) bool { return c.Name == req.Command })
 	switch {
 	case i < 0 && err != nil:
@@ -105,6 +107,14 @@ func (s *Service) expand(ctx context.Context, req *proto.Chat) error {
 		return proto.Errorf(proto.CodeInvalid, "the command /%s cannot be used: %s: %s", req.Command, text.VisibleLine(all[i].Path), all[i].Problem)
 	}
 	c := all[i]
+	if c.Text != nil {
+		text, files, err := c.Text(ctx, req.Arguments)
+		if err != nil {
+			return err
+		}
+		req.Message, req.Files = text, append(req.Files, files...)
+		return nil
+	}
 	b := &expansion{s: s, req: *req, uid: uid, room: expandReadAll}
 	body, err := c.Expand(ctx, req.Arguments, slash.Host{Run: b.run, Read: b.read})
 	if err != nil {

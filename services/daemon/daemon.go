@@ -33,6 +33,7 @@ import (
 type Service struct {
 	cfg                     *config.Config
 	sys, ctx, mem, agr, rtr *rpc.Client
+	mcp                     *rpc.Client            // may not run
 	services                map[string]*rpc.Client // by name, for forward
 	log                     *slog.Logger
 	lifetime                string        // of the constellation: proto.LifetimePrivate or proto.LifetimePersistent
@@ -97,6 +98,7 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 	for _, name := range config.Services {
 		s.services[name] = &rpc.Client{Service: name, Path: cfg.Socket(name)}
 	}
+	s.mcp = &rpc.Client{Service: "mcp", Path: cfg.MCP.Socket}
 	s.sys, s.ctx, s.mem, s.agr, s.rtr = s.services["sys"], s.services["ctx"], s.services["mem"], s.services["agr"], s.services["rtr"]
 	return s
 }
@@ -145,6 +147,7 @@ func (s *Service) Close() error {
 	for _, c := range s.services {
 		c.Close()
 	}
+	s.mcp.Close()
 	return s.asked.store.Close()
 }
 

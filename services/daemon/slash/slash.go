@@ -17,6 +17,7 @@ import (
 
 	"zino/pkg/catalog/frontmatter"
 	"zino/pkg/text"
+	"zino/proto"
 )
 
 const (
@@ -43,6 +44,9 @@ type Command struct {
 	Source            string
 	Untrusted         bool
 	body              string
+
+	// Text returns the text of a command that is not a file; nil: it is one.
+	Text func(ctx context.Context, arguments string) (string, []proto.FileData, error)
 }
 
 // New parses the content of a file.

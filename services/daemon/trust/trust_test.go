@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -102,6 +103,13 @@ func TestNothingIsUsedBeforeTheAnswer(t *testing.T) {
 	p.answer(false)
 	if got := p.report(); got.Question != "" || got.Unused != "" {
 		t.Errorf("asked again: %q, %q", got.Question, got.Unused)
+	}
+	err := Set(proto.SetTrust{Path: p.path(".mcp.json"), SHA256: strings.Repeat("0a", 32), Trusted: new(true)}, p.home, p.store)
+	if !errors.Is(err, proto.ErrInvalid) {
+		t.Errorf("an answer about another content: %v", err)
+	}
+	if err := Set(proto.SetTrust{Path: p.path("tools/check.sh"), Trusted: new(true)}, p.home, p.store); !errors.Is(err, proto.ErrNotFound) {
+		t.Errorf("an answer about another file: %v", err)
 	}
 	if project, _ := p.load(); !isEmpty(project) {
 		t.Errorf("refused files are used: %+v", project)
