@@ -51,10 +51,10 @@ func TestProtectConfig(t *testing.T) {
 	s.host.protected = nil
 	dir := zinotest.Dir(t)
 	zinotest.Must(t, os.Symlink(dir, s.dir+"/link"))
-	cfg, err := config.Parse([]byte("system_prompt_file = 'mine.md'\n[mem]\nsessions_dir = 'talk'\n[api]\nkey_file = 'key'\n"), s.dir+"/link/my.toml", s.dir+"/link", "exc")
+	cfg, err := config.Parse([]byte("system_prompt_file = 'mine.md'\n[mem]\nsessions_dir = 'talk'\n[api]\nkey_file = 'key'\n[skills]\npaths = ['own']\n"), s.dir+"/link/my.toml", s.dir+"/link", "exc")
 	zinotest.Must(t, err)
 	s.ProtectConfig(cfg)
-	for _, name := range []string{".git", "AGENTS.md", "SYSTEM.md", "ZINO.toml", "key", ".agents/skills/x/SKILL.md", ".claude/settings.json", ".mcp.json", "mine.md", "my.toml", "skills", "tools/x"} {
+	for _, name := range []string{".git", "AGENTS.md", "SYSTEM.md", "ZINO.toml", "key", ".agents/skills/x/SKILL.md", ".claude/settings.json", ".mcp.json", "mine.md", "my.toml", "own/pdf", "skills", "tools/x"} {
 		if !s.host.refuses(t, dir, name) {
 			t.Errorf("%s may be written", name)
 		}

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/catalog/frontmatter"
 	"zino/pkg/config"
+	"zino/pkg/text"
 	"zino/pkg/zinotest"
 	"zino/proto"
 )
@@ -339,6 +341,29 @@ func TestManyFiles(t *testing.T) {
 	if len(c.Files) != 100 || c.Files[0] != "f00000" || c.MoreFiles < 9800 {
 		t.Errorf("%d files, %d more", len(c.Files), c.MoreFiles)
 	}
+}
+
+// FuzzSkill checks that any SKILL.md gives a problem, or a skill whose texts fit into
+// lines of a prompt.
+func FuzzSkill(f *testing.F) {
+	f.Fuzz(func(t *testing.T, folder string, content []byte) {
+		s := proto.Skill{Name: folder, Dir: "/s"}
+		parse(&s, content)
+		clean(&s)
+		for _, line := range append([]string{s.Name, s.Description, s.ArgumentHint, s.Problem}, s.Warnings...) {
+			if text.VisibleLine(line) != line {
+				t.Errorf("%q cannot be shown", line)
+			}
+		}
+		if s.Problem == "" && (!usableName(s.Name) || strings.TrimSpace(s.Description) == "" || len(s.Warnings) > 10) {
+			t.Errorf("accepted %+v", s)
+		}
+		if d, err := frontmatter.Parse("/s/SKILL.md", content); err == nil {
+			if body := excerpt(d, strings.Count(string(content), "\n")); len(body) > maxContent+300 {
+				t.Errorf("%d bytes of instructions", len(body))
+			}
+		}
+	})
 }
 
 // TestPublicSkills loads a checkout of a public repository of skills, which
