@@ -30,6 +30,7 @@ func TestDocCommands(t *testing.T) {
 	for name, check := range map[string]func(*testing.T, *zinotest.Screen, *fakellm.Server){
 		"README.md":           checkFirstExample,
 		"docs/quick-start.md": checkFirstBug,
+		"docs/hooks.md":       checkHooks,
 		"docs/schema.md":      checkSchema,
 		"docs/skills.md":      checkFirstSkill,
 	} {
@@ -151,6 +152,10 @@ func checkFirstExample(t *testing.T, s *zinotest.Screen, provider *fakellm.Serve
 func checkFirstBug(t *testing.T, s *zinotest.Screen, provider *fakellm.Server) {
 	checkMean(t, filepath.Join(s.Dir, "home", "first-bug"))
 	zinotest.Contains(t, "the terminal", s.History(), "-    return sum(xs) / len(xs) + 1", "the test passes.", "Go on with: zino sessions resume")
+}
+
+func checkHooks(t *testing.T, s *zinotest.Screen, _ *fakellm.Server) {
+	zinotest.Contains(t, "the terminal", s.History(), "  stderr: Use rg in place of grep.", "Decision: deny: Use rg in place of grep.", "guard.py (user): exit 0", "Decision: none")
 }
 
 func checkSchema(t *testing.T, s *zinotest.Screen, _ *fakellm.Server) {

@@ -109,7 +109,7 @@ const messageLines = 10
 // userMessage shows a message that came from the log, from another client, or from a job
 // that has ended.
 func (c *chat) userMessage(t *turn, m proto.UserMessage) {
-	if m.Via == proto.ViaJob || m.Via == proto.ViaSchema {
+	if m.Via == proto.ViaJob || m.Via == proto.ViaSchema || m.Via == proto.ViaHook {
 		c.say("%s", safe(m.Text))
 		return
 	}

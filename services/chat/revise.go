@@ -67,7 +67,7 @@ func (c *chat) lastMessage(session string) (last *revision, err error) {
 				if e.Command {
 					commands[e.Turn] = true
 				}
-				if e.Type == proto.TypeMessage && e.Role == proto.RoleUser && e.Via != proto.ViaJob && e.Via != proto.ViaSchema && !commands[e.Turn] && from > 0 {
+				if e.Type == proto.TypeMessage && e.Role == proto.RoleUser && e.Via != proto.ViaJob && e.Via != proto.ViaSchema && e.Via != proto.ViaHook && !commands[e.Turn] && from > 0 {
 					last = &revision{session, from, e.Text}
 				}
 			}

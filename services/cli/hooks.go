@@ -104,7 +104,13 @@ With --json the result is one object.`,
 			if err != nil {
 				return err
 			}
-			req.Event, req.Input, req.Response = args[0], proto.Raw(strings.TrimSpace(input)), proto.Raw(strings.TrimSpace(response))
+			req.Event = args[0]
+			if input = strings.TrimSpace(input); input != "" {
+				req.Input = proto.Raw(input)
+			}
+			if response = strings.TrimSpace(response); response != "" {
+				req.Response = proto.Raw(response)
+			}
 			req.Root, req.Sandbox, req.Network, req.Env = options.Root, options.Sandbox, options.Network, options.Env
 			return env.WithDaemon(cmd, false, connect.StorageOptional, func(ctx context.Context, d *connect.Daemon) error {
 				test, err := rpc.Call(ctx, d.Client, proto.DaemonTestHooks, req)

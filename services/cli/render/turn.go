@@ -189,7 +189,7 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 // the user's.
 func (t *TextTurns) userMessage(e proto.UserMessage) error {
 	t.release()
-	if e.Via == proto.ViaJob {
+	if e.Via == proto.ViaJob || e.Via == proto.ViaHook {
 		return t.line(Line(e.Text))
 	}
 	return t.line("> " + strings.ReplaceAll(strings.TrimSpace(e.Text), "\n", "\n  "))
