@@ -38,6 +38,8 @@ var table = []row{
 	{"parser", true, benchParser},
 	{"mask", true, benchMask},
 	{"policy", true, benchPolicy},
+	{"hook, none matches", true, benchNoHook},
+	{"hook", false, benchHook},
 	{"audit", true, benchAudit},
 	{"providers", true, benchProviders},
 	{"open streams", false, benchStreams},
