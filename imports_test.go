@@ -46,7 +46,7 @@ var entrances = map[string]entrance{
 	"golang.org/x/image":                   {product: []string{"zino/pkg/attach"}},             // decoders, scaling
 	"golang.org/x/time":                    {product: []string{"zino/services/rtr/..."}},
 	"golang.org/x/sys": {
-		product: []string{"zino/pkg/durable", "zino/pkg/gate", "zino/pkg/rpc", "zino/services/exc/...", "zino/services/repl/tail", "zino/services/chat/input", "zino/services/chat", "zino/services/cli/term"},
+		product: []string{"zino/pkg/durable", "zino/pkg/gate", "zino/pkg/rpc", "zino/pkg/supervise", "zino/services/exc/...", "zino/services/repl/tail", "zino/services/chat/input", "zino/services/chat", "zino/services/cli/term"},
 		tests:   []string{"zino/pkg/service", "zino/services/cli/...", "zino/services/constellation/bench"},
 	},
 	"github.com/landlock-lsm/go-landlock": {product: []string{"zino/services/exc/..."}},

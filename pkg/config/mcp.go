@@ -36,7 +36,7 @@ type MCPServer struct {
 	MaxSecs     float64           `toml:"max_secs"`     // of a call with progress; 0: 600
 	StartSecs   float64           `toml:"start_secs"`   // of a start; 0: 30
 	ResultBytes int               `toml:"result_bytes"` // of a message; 0: 12582912
-	Tools       []string          `toml:"tools"`        // patterns of names that may be used; nil: all
+	Tools       []string          `toml:"tools"`        // patterns of names that may be used; none: all
 	Enabled     *bool             `toml:"enabled"`      // nil: true
 	Protocol    string            `toml:"protocol"`     // revision; empty: as agreed on
 }

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -35,6 +37,9 @@ type Program struct {
 	Env    []string     // the whole environment
 	Socket net.Listener // stays open while the program is down: clients wait
 	First  bool         // is stopped before the others, which it needs while it ends
+
+	// OnDemand starts the program when a client connects, and not before.
+	OnDemand bool
 
 	// Lifeline, if not nil, is one more descriptor of the program, named "lifeline":
 	// the read end of a pipe whose only write end this process has. What the program
@@ -106,6 +111,14 @@ func (s *Set) Stop() {
 func (s *Set) keep(ctx context.Context, p Program) {
 	pause := time.Duration(0)
 	for {
+		if p.OnDemand {
+			if err := p.awaitClient(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("cannot wait for clients, starting the service now", "name", p.Name, "error", err)
+			}
+			if ctx.Err() != nil {
+				return
+			}
+		}
 		started := time.Now()
 		lastLine, err := s.run(ctx, p)
 		if ctx.Err() != nil {
@@ -166,6 +179,32 @@ func (s *Set) run(ctx context.Context, p Program) (lastLine string, err error) {
 		err = cmd.Wait()
 	}
 	return last(), err
+}
+
+// awaitClient returns when a client has connected to the socket, and waits to be accepted.
+func (p Program) awaitClient(ctx context.Context) error {
+	socket, err := p.file()
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	r, w, err := os.Pipe() // the end of w ends the wait
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	stop := context.AfterFunc(ctx, func() { w.Close() })
+	defer func() {
+		if stop() {
+			w.Close()
+		}
+	}()
+	fds := []unix.PollFd{{Fd: int32(socket.Fd()), Events: unix.POLLIN}, {Fd: int32(r.Fd()), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
 
 func (p Program) file() (*os.File, error) {

@@ -35,6 +35,28 @@ func TestRestart(t *testing.T) {
 	log.WaitFor(t, "signal: killed", "name=answer", "pause=100ms", "pause=200ms")
 }
 
+// TestOnDemand checks that a program starts when a client connects, again after its death,
+// and that one which was never needed ends with the set.
+func TestOnDemand(t *testing.T) {
+	p := program("answer", zinotest.Listen(t, ""))
+	p.OnDemand = true
+	var output zinotest.Buffer
+	s, log := run(t, p, &output, time.Hour)
+	idle := program("answer", zinotest.Listen(t, ""))
+	idle.OnDemand = true
+	never, _ := run(t, idle, new(zinotest.Buffer), time.Hour)
+	never.Stop()
+	socket := p.Socket.Addr().String()
+	before, _ := who(t, socket)
+	zinotest.Must(t, syscall.Kill(before, syscall.SIGKILL))
+	log.WaitFor(t, "signal: killed")
+	after, _ := who(t, socket)
+	if after == before {
+		t.Error("the same process answered")
+	}
+	s.Stop()
+}
+
 // TestBackOff checks the increasing pauses before restarts of a program that exits at
 // once, and of one that cannot be started.
 func TestBackOff(t *testing.T) {

@@ -95,11 +95,10 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 	}
 	s.answers = trust.NewStore(base)
 	s.hooked.hostFile, s.maskSource = hostConfig, mask.NewSource(cfg.Mask, log)
-	for _, name := range config.Services {
+	for _, name := range append(slices.Clone(config.Services), "mcp") {
 		s.services[name] = &rpc.Client{Service: name, Path: cfg.Socket(name)}
 	}
-	s.mcp = &rpc.Client{Service: "mcp", Path: cfg.MCP.Socket}
-	s.sys, s.ctx, s.mem, s.agr, s.rtr = s.services["sys"], s.services["ctx"], s.services["mem"], s.services["agr"], s.services["rtr"]
+	s.sys, s.ctx, s.mem, s.agr, s.rtr, s.mcp = s.services["sys"], s.services["ctx"], s.services["mem"], s.services["agr"], s.services["rtr"], s.services["mcp"]
 	return s
 }
 
@@ -147,7 +146,6 @@ func (s *Service) Close() error {
 	for _, c := range s.services {
 		c.Close()
 	}
-	s.mcp.Close()
 	return s.asked.store.Close()
 }
 
@@ -304,6 +302,11 @@ func (s *Service) forward(ctx context.Context, req proto.Forward, out *rpc.Out) 
 			return err
 		}
 		if req.Request, err = withMember(req.Request, "mask", mask); err != nil {
+			return err
+		}
+	}
+	if req.Service == "mcp" {
+		if req.Request, err = s.withProject(ctx, req.Request); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"zino/pkg/rpc"
+	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/daemon/trust"
 )
@@ -41,4 +42,24 @@ func (s *Service) setTrust(ctx context.Context, req proto.SetTrust) (proto.Empty
 		return proto.Empty{}, proto.Errorf(proto.CodeDenied, "uid %d may not trust files: this daemon runs as uid %d and uses no files of projects", uid, os.Geteuid())
 	}
 	return proto.Empty{}, trust.Set(req, os.Getenv("HOME"), s.answers)
+}
+
+// withProject returns a request to mcp with the trusted servers of its root. Those that the
+// caller names are dropped.
+func (s *Service) withProject(ctx context.Context, request proto.Raw) (proto.Raw, error) {
+	request, err := withMember(request, "client", nil)
+	if err != nil {
+		return nil, err
+	}
+	var at struct {
+		Root string `json:"root"`
+	}
+	if err := wire.DecodeReply(request, &at); err != nil {
+		return nil, proto.Errorf(proto.CodeInvalid, "Invalid request: field %q: %v", "request", err)
+	}
+	project, err := s.projectOf(at.Root, rpc.PeerUID(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return withMember(request, "project", project.MCP)
 }

@@ -59,7 +59,7 @@ func seconds(n, usual float64) time.Duration {
 
 // allows reports whether a tool may be used.
 func (d *definition) allows(tool string) bool {
-	return d.Tools == nil || slices.ContainsFunc(d.Tools, func(pattern string) bool {
+	return len(d.Tools) == 0 || slices.ContainsFunc(d.Tools, func(pattern string) bool {
 		ok, err := filepath.Match(pattern, tool)
 		return ok && err == nil
 	})

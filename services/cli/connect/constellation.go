@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,9 @@ type constellation struct {
 	jobs     string   // the directory of the sockets of jobs
 	lifeline *os.File // the write end of the pipe that jobs live by; nil: none, or closed
 }
+
+// supervised lists the services of a constellation, besides the REPL.
+func supervised() []string { return append(slices.Clone(config.Services), "mcp") }
 
 // open listens on the sockets of services and prepares their programs, which read
 // file.
@@ -52,8 +56,9 @@ func open(cfg *config.Config, file string, services []string) (_ *constellation,
 		p := supervise.Program{
 			Name: name, Path: path, Args: []string{"--config", file},
 			Env: serviceEnvironment(name, cfg), Socket: l,
-			First:  name == "daemon", // mem stores the end of its turns
-			Refuse: func(l net.Listener, why string) { refuse(l, name, why) },
+			First:    name == "daemon", // mem stores the end of its turns
+			OnDemand: name == "mcp",
+			Refuse:   func(l net.Listener, why string) { refuse(l, name, why) },
 		}
 		if name == "exc" { // its jobs outlive it, and end with the constellation
 			if p.Lifeline, c.lifeline, err = os.Pipe(); err != nil {
@@ -105,7 +110,7 @@ func (c *constellation) endJobs() {
 // reconfigure writes the next configuration for services that are about to start.
 // Sockets and the REPL are not changed: clients and pages are connected to them.
 func (c *constellation) reconfigure(cfg, next *config.Config, log *slog.Logger) error {
-	for _, name := range config.Services {
+	for _, name := range supervised() {
 		if former := cfg.Socket(name); *next.SocketOf(name) != former {
 			log.Warn("a changed socket takes effect when zino up is started again", "key", name+".socket")
 			*next.SocketOf(name) = former

@@ -25,8 +25,8 @@ const headersVariable = "ANTHROPIC_CUSTOM_HEADERS"
 const lifetimeVariable = "ZINO_CONSTELLATION"
 
 // serviceEnvironment returns the environment of a service: the caller's, without the
-// variables of the caller's supervisor. Only rtr gets the keys of providers, only rtr
-// and exc get other secrets, which pass_env may name.
+// variables of the caller's supervisor. Only rtr gets the keys of providers, only rtr,
+// exc and mcp get other secrets, which pass_env and definitions of MCP servers may name.
 func serviceEnvironment(name string, cfg *config.Config) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		key, _, _ := strings.Cut(v, "=")
@@ -34,7 +34,7 @@ func serviceEnvironment(name string, cfg *config.Config) []string {
 			name != "rtr" && (key == headersVariable || slices.Contains(providerKeys, key))
 	})
 	switch {
-	case name == "exc":
+	case name == "exc", name == "mcp": // definitions of MCP servers may refer to variables
 		return env
 	case name != "rtr":
 		return environ.ForService(env)

@@ -56,7 +56,7 @@ func (t *Target) Spawn(ctx context.Context, given *config.Config, need Storage) 
 	cfg := *given // a run may start several, one after the other
 	plainAudit(&cfg)
 	p := &private{cfg: &cfg, dir: dir, discards: need == StorageDiscarded}
-	for _, name := range config.Services {
+	for _, name := range supervised() {
 		*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
 	}
 	if need != StorageRequired && !t.checkStorage(&cfg, dir) {
@@ -97,6 +97,7 @@ func (t *Target) checkStorage(cfg *config.Config, dir string) bool {
 	if err != nil {
 		t.Say("Warning: nothing is kept of this run: %v", err)
 		cfg.Mem.DataDir, cfg.Exc.DataDir, cfg.Daemon.DataDir = filepath.Join(dir, "data"), filepath.Join(dir, "data", "exc"), filepath.Join(dir, "data", "daemon")
+		cfg.MCP.DataDir = filepath.Join(dir, "data", "mcp")
 		skipUnreachable(cfg, dir)
 	}
 	return err == nil
@@ -221,7 +222,7 @@ func SupervisePrivate(ctx context.Context, dir string, in io.Reader, out io.Writ
 	}
 	logs, closeLogs := privateLog()
 	defer closeLogs()
-	c, err := open(cfg, cfg.File, config.Services)
+	c, err := open(cfg, cfg.File, supervised())
 	if err != nil {
 		return err
 	}

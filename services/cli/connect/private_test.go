@@ -30,7 +30,7 @@ func TestBaseOutOfReach(t *testing.T) {
 	if printed := zinotest.Read(t, stderr.Name()); !strings.HasPrefix(printed, "Warning: nothing is kept of this run: ") || strings.Count(printed, "\n") != 1 {
 		t.Errorf("printed %q", printed)
 	}
-	for name, path := range map[string]string{"data": cfg.Mem.DataDir, "data/exc": cfg.Exc.DataDir, "data/daemon": cfg.Daemon.DataDir, "tools": cfg.Tools.Dir, "skills": cfg.Skills.Dir, "SYSTEM.md": cfg.Sys.Template} {
+	for name, path := range map[string]string{"data": cfg.Mem.DataDir, "data/exc": cfg.Exc.DataDir, "data/daemon": cfg.Daemon.DataDir, "data/mcp": cfg.MCP.DataDir, "tools": cfg.Tools.Dir, "skills": cfg.Skills.Dir, "SYSTEM.md": cfg.Sys.Template} {
 		if path != filepath.Join(w.runtime, name) {
 			t.Errorf("%s is at %s", name, path)
 		}
@@ -90,9 +90,9 @@ func TestServiceEnvironment(t *testing.T) {
 	}
 	t.Setenv("OWN_VARIABLE", "kept")
 	t.Setenv("DB_PW", "hidden")
-	for _, service := range []string{"mem", "rtr", "repl", "exc", "daemon", "agr", "sys", "ctx"} {
+	for _, service := range []string{"mem", "rtr", "repl", "exc", "mcp", "daemon", "agr", "sys", "ctx"} {
 		env := serviceEnvironment(service, cfgOf(t, ""))
-		if got, want := slices.Contains(env, "DB_PW=hidden"), service == "rtr" || service == "exc"; got != want {
+		if got, want := slices.Contains(env, "DB_PW=hidden"), service == "rtr" || service == "exc" || service == "mcp"; got != want {
 			t.Errorf("%s: has the secret of another program: %v", service, got)
 		}
 		secrets := slices.ContainsFunc(env, func(v string) bool { return strings.Contains(v, "sk-secret") })

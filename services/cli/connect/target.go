@@ -242,7 +242,7 @@ func Absolute(path string) string {
 // services have no zino-audit unless it names one.
 func DefaultSockets(cfg *config.Config, dir string) {
 	plainAudit(cfg)
-	for _, name := range config.Services {
+	for _, name := range supervised() {
 		if !cfg.IsSet(name + ".socket") {
 			*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
 		}

@@ -40,9 +40,9 @@ func (t *Target) Up(ctx context.Context, replDir string) error {
 	for _, warning := range cfg.Warnings {
 		log.Warn(warning)
 	}
-	services, replAsked := config.Services, cfg.Repl
+	services, replAsked := supervised(), cfg.Repl
 	if err := readyRepl(cfg); err == nil {
-		services = append(slices.Clone(services), "repl")
+		services = append(services, "repl")
 	} else {
 		log.Warn("the file REPL is not started", "reason", err)
 	}
@@ -58,9 +58,9 @@ func (t *Target) Up(ctx context.Context, replDir string) error {
 		c.sockets = append(c.sockets, l)
 		go refuse(l, "repl", err.Error()) // zino status, pages and eval report it
 	}
-	n := len(config.Services) // the REPL's program follows
+	n := len(supervised()) // the REPL's program follows
 	repl, set := supervise.Start(c.programs[n:], t.Err, log), supervise.Start(c.programs[:n], t.Err, log)
-	t.Say("zino: up, %d services, sockets in %s; Ctrl-C stops", len(c.programs), filepath.Dir(cfg.Daemon.Socket))
+	t.Say("zino: up, %d services, sockets in %s; Ctrl-C stops", len(c.programs)-1, filepath.Dir(cfg.Daemon.Socket))
 	t.Say("Other clients connect to %s: in their ZINO.toml, [daemon] socket = %[1]q", cfg.Daemon.Socket)
 	for err == nil {
 		var next *config.Config
