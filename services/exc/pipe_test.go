@@ -284,7 +284,7 @@ func TestPipeStopsWithTurn(t *testing.T) {
 	zinotest.Error(t, pipeTo(t, c, req).err, proto.ErrDenied, "was stopped")
 }
 
-// TestPipeBlocks writes 100 MB, or $ZINO_PIPE_BYTES, to a caller that stops reading, and then reads all of it: exc
+// TestPipeBlocks writes 30 MB, or $ZINO_PIPE_BYTES, to a caller that stops reading, and then reads all of it: exc
 // keeps none of it, also when the program has ended meanwhile.
 func TestPipeBlocks(t *testing.T) {
 	dir := zinotest.Dir(t)
@@ -293,7 +293,7 @@ func TestPipeBlocks(t *testing.T) {
 	p, c := program(t, filepath.Join(dir, "zino-exc"), dir, nil)
 	zinotest.Equal(t, "warmed up", pipeTo(t, c, sh("head -c 10000000 /dev/zero | tr '\\0' x; sleep 0.1", new(""))).ExitCode, 0)
 	before := rss(t, p.Process.Pid)
-	size := 100_000_000
+	size := 30_000_000
 	if n, err := strconv.Atoi(os.Getenv("ZINO_PIPE_BYTES")); err == nil {
 		size = n
 	}
