@@ -105,3 +105,38 @@ func TestProjectSkill(t *testing.T) {
 		t.Error("a skill is offered that has changed")
 	}
 }
+
+// TestSkillCommand: a skill is the command /NAME, also one that the model is not offered,
+// unless it is for the model only.
+func TestSkillCommand(t *testing.T) {
+	place := zinotest.Dir(t)
+	zinotest.WriteFiles(t, place, map[string]string{
+		"greet/SKILL.md":  "---\ndescription: Greets people.\ndisable-model-invocation: true\nargument-hint: [person]\n---\nGreet $ARGUMENTS.\n",
+		"hidden/SKILL.md": "---\ndescription: Hidden.\nuser-invocable: false\n---\nHide.\n",
+	})
+	e := newAgents(t, func(c *config.Config) { c.Skills.Paths = []string{place} }, fakellm.Turn{Text: "Done."})
+	list, err := rpc.Call(t.Context(), e.daemon, proto.DaemonCommands, proto.ListCommands{Root: e.root})
+	zinotest.Must(t, err)
+	var greet proto.CommandInfo
+	for _, c := range list.Commands {
+		switch c.Name {
+		case "greet":
+			greet = c
+		case "hidden":
+			t.Errorf("listed: %+v", c)
+		}
+	}
+	if greet.Source != proto.CommandSkill || greet.ArgumentHint != "[person]" || greet.Description != "Greets people." {
+		t.Errorf("commands %+v", list.Commands)
+	}
+	_, err = rpc.Call(t.Context(), e.daemon, proto.DaemonTurnStart, proto.TurnStart{SessionID: "parent", Root: e.root, Command: "greet", Arguments: "Ada"})
+	zinotest.Must(t, err)
+	e.end("parent")
+	body := string(e.provider.Requests()[0].Body)
+	if !strings.Contains(body, "Greet Ada.") || !strings.Contains(body, filepath.Join(place, "greet")) {
+		t.Errorf("the request is %s", body)
+	}
+	if strings.Contains(body, "Greets people.") || !strings.Contains(body, "- hidden: Hidden.") {
+		t.Errorf("the prompt lists the wrong skills: %s", body)
+	}
+}
