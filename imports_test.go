@@ -42,6 +42,7 @@ var entrances = map[string]entrance{
 	"github.com/charmbracelet/x":           {product: []string{"zino/services/chat/screen"}},   // widths of text
 	"github.com/yuin/goldmark":             {product: []string{"zino/services/chat/markdown"}}, // Markdown to a tree
 	"github.com/alecthomas/chroma":         {product: []string{"zino/services/chat/markdown"}}, // tokens of code
+	"github.com/sourcegraph/jsonrpc2":      {product: []string{"zino/services/cli/acp"}},       // the wire of ACP
 	"golang.org/x/mod":                     {product: []string{"zino/pkg/audit/chain"}},        // signed notes
 	"golang.org/x/image":                   {product: []string{"zino/pkg/attach"}},             // decoders, scaling
 	"golang.org/x/time":                    {product: []string{"zino/services/rtr/..."}},
@@ -79,7 +80,7 @@ var (
 			"github.com/mattn/go-runewidth", "github.com/muesli/cancelreader", "github.com/rivo/uniseg", "github.com/xo/terminfo",
 			"github.com/yuin/goldmark", "golang.org/x/sync", "golang.org/x/term",
 		},
-		"zino/services/cli/zino":           {"golang.org/x/mod", "mvdan.cc/sh/v3", "github.com/bmatcuk/doublestar/v4", "go.yaml.in/yaml/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
+		"zino/services/cli/zino":           {"github.com/sourcegraph/jsonrpc2", "golang.org/x/mod", "mvdan.cc/sh/v3", "github.com/bmatcuk/doublestar/v4", "go.yaml.in/yaml/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
 		"zino/services/ctx/zino-ctx":       {"github.com/fsnotify/fsnotify"},
 		"zino/services/daemon/zino-daemon": {"github.com/google/jsonschema-go", "go.yaml.in/yaml/v3", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/exc/zino-exc": {

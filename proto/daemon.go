@@ -135,6 +135,9 @@ type Chat struct {
 	Command string `json:"command,omitzero"`
 	// Arguments are the arguments of the command, as one text.
 	Arguments string `json:"arguments,omitzero"`
+	// MCPServers are MCP servers that the caller brings for this turn, in the form of
+	// .mcp.json. A resumed turn has them without their env and headers.
+	MCPServers Raw `json:"mcp_servers,omitzero"`
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.
 	Events bool `json:"events,omitzero"`
@@ -228,7 +231,7 @@ type Forward struct {
 	Request Raw `json:"request"`
 }
 
-// TurnStart is a message that starts a turn. The fields up to output_schema are those of a
+// TurnStart is a message that starts a turn. The fields up to mcp_servers are those of a
 // chat request.
 type TurnStart struct {
 	// Message is the user's text.
@@ -280,6 +283,8 @@ type TurnStart struct {
 	Command string `json:"command,omitzero"`
 	// Arguments are the arguments of the command.
 	Arguments string `json:"arguments,omitzero"`
+	// MCPServers are MCP servers that the caller brings for this turn.
+	MCPServers Raw `json:"mcp_servers,omitzero"`
 	// RequestID identifies the message: up to 64 of the characters A-Z, a-z, 0-9, _
 	// and -, made at random. A repeat returns the turn that the first one started, if
 	// that is open or among the last 20 of the session.

@@ -53,6 +53,7 @@ var rawSchemas = map[string]schema{
 	"tool_calls":      {Type: "array", Items: &schema{Type: "object"}},
 	"reasoning_state": {Type: "object"},
 	"output_schema":   {Type: "object"},
+	"mcp_servers":     {Type: "object"},
 	"structured":      {},
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zino/pkg/rpc"
+	"zino/services/cli/acp"
 	"zino/services/cli/approvals"
 	"zino/services/cli/audit"
 	"zino/services/cli/auth"
@@ -129,7 +130,7 @@ func newCommand(env *command.Env) *cobra.Command {
 		{"sessions", "Sessions:", []*cobra.Command{sessions.New(env, chat.NewResume(env)), sessions.NewRecall(env), newHandoff(env), newContext(env)}},
 		{"memory", "Memory:", []*cobra.Command{memory.New(env), newChannels(env)}},
 		{"pages", "Live pages:", []*cobra.Command{repl.New(env), repl.NewPages(env), repl.NewEval(env)}},
-		{"configuration", "Configuration:", []*cobra.Command{auth.New(env), short(auth.NewLogin(env)), mcp.New(env), skills.New(env), newConfig(env), completion.New(env)}},
+		{"configuration", "Configuration:", []*cobra.Command{auth.New(env), short(auth.NewLogin(env)), mcp.New(env), acp.New(env), skills.New(env), newConfig(env), completion.New(env)}},
 		{"services", "Services:", []*cobra.Command{newUp(env), status.New(env), newDescribe(env), newVersion(env)}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

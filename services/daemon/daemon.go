@@ -219,6 +219,9 @@ func checkChat(req proto.Chat) error {
 	if err := checkSchema(req.OutputSchema); err != nil {
 		return err
 	}
+	if err := checkServers(req.MCPServers); err != nil {
+		return err
+	}
 	if req.Umask != nil && (*req.Umask < 0 || *req.Umask > 0o777) {
 		return proto.Errorf(proto.CodeInvalid, "invalid umask %d: use 0 to 511 (0777)", *req.Umask)
 	}

@@ -98,7 +98,7 @@ type turn struct {
 
 // newTurn returns a turn that is not in the table yet.
 func (sess *session) newTurn(ctx context.Context, req proto.Chat) *turn {
-	req.OutputSchema = bytes.Clone(req.OutputSchema) // it is in the connection's buffer
+	req.OutputSchema, req.MCPServers = bytes.Clone(req.OutputSchema), bytes.Clone(req.MCPServers) // they are in the connection's buffer
 	t := &turn{
 		session: sess, id: proto.NewTurnID(), created: timestamp(), message: req.Message, req: req, unplanned: req.Sandbox, uid: rpc.PeerUID(ctx),
 		state: proto.TurnQueued, stored: make(chan struct{}), done: make(chan struct{}), refused: make(chan struct{}),
@@ -373,6 +373,7 @@ type logRequest struct {
 	OnLimit      string      `json:"on_limit,omitzero"`
 	HasEnv       bool        `json:"has_env,omitzero"` // in a file: see keepEnv
 	OutputSchema proto.Raw   `json:"output_schema,omitzero"`
+	MCPServers   proto.Raw   `json:"mcp_servers,omitzero"` // without env and headers
 	ReadOnly     bool        `json:"read_only,omitzero"`
 	Asked        proto.Level `json:"asked_sandbox,omitzero"` // if it is another one
 
@@ -391,9 +392,9 @@ func (t *turn) logRequest() proto.Raw {
 	b, err := wire.AppendObject(nil, "", logRequest{
 		Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Mode: req.Mode, Reachable: req.Reachable, Provider: req.Provider, Model: req.Model,
 		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: t.onLimit, NeedModel: req.NeedModel, HasEnv: t.keepsEnv(), ReadOnly: t.readOnly, Asked: asked, Parent: t.parent,
-		OutputSchema: req.OutputSchema,
-		Attachments:  t.files,
-		Command:      t.slash, Arguments: t.arguments,
+		OutputSchema: req.OutputSchema, MCPServers: withoutSecrets(req.MCPServers),
+		Attachments: t.files,
+		Command:     t.slash, Arguments: t.arguments,
 	})
 	if err != nil { // cannot happen: it has strings, numbers and truth values
 		return proto.Raw("{}")
@@ -406,7 +407,7 @@ func (q *logRequest) chat(sessionID string) proto.Chat {
 	return proto.Chat{
 		SessionID: sessionID, Root: q.Root, Sandbox: q.Sandbox, Network: q.Network, Mode: q.Mode, Reachable: q.Reachable, Provider: q.Provider, Model: q.Model,
 		Effort: q.Effort, MaxTokens: q.MaxTokens, SystemPrompt: q.SystemPrompt, NeedModel: q.NeedModel,
-		OutputSchema: q.OutputSchema,
+		OutputSchema: q.OutputSchema, MCPServers: q.MCPServers,
 	}
 }
 

@@ -21,6 +21,11 @@ const (
 // mainArgument maps tools to the only argument that is printed.
 var mainArgument = map[string]string{"bash": "command", "read": "path", "write": "path", "edit": "path"}
 
+// Call describes a call that the model asks for: its name and arguments on one line.
+func Call(call proto.ToolRequested) string {
+	return strings.TrimPrefix(requestedLine(call), "Tool requested: ")
+}
+
 // requestedLine describes a call that the model asks for.
 func requestedLine(call proto.ToolRequested) string {
 	var shown []string

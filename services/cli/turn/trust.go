@@ -22,6 +22,12 @@ import (
 // new or have changed, before the turn starts. Where no person can be asked a line says
 // which files are not used.
 func Trust(ctx context.Context, env *command.Env, d *connect.Daemon, root string) error {
+	return TrustBy(ctx, env, d, root, nil)
+}
+
+// TrustBy is Trust where ask, unless it is nil, asks in place of the terminal: about the
+// question and what is shown with it.
+func TrustBy(ctx context.Context, env *command.Env, d *connect.Daemon, root string, ask func(question, details string) (trusted, answered bool)) error {
 	if root == "" {
 		return nil
 	}
@@ -37,11 +43,26 @@ func Trust(ctx context.Context, env *command.Env, d *connect.Daemon, root string
 			return nil
 		case report.Question == "":
 			return nil
+		case ask != nil:
 		case !env.HasPerson() || os.Getenv(environ.InJob) != "" || !term.InForeground(env.In):
 			env.Say("%s", text.Visible(report.Unused))
 			return nil
 		}
-		trusted, err := askTrust(ctx, env, report)
+		var trusted bool
+		if ask == nil {
+			trusted, err = askTrust(ctx, env, report)
+		} else {
+			var details strings.Builder
+			for _, f := range report.Files {
+				if asked(f) {
+					details.WriteString(TrustText(f))
+				}
+			}
+			answered := false
+			if trusted, answered = ask(text.Visible(report.Question), details.String()); !answered {
+				err = io.EOF
+			}
+		}
 		if errors.Is(err, io.EOF) {
 			env.Say("%s", text.Visible(report.Unused))
 			return nil

@@ -169,7 +169,7 @@ func turnStart(req proto.Chat, id string) proto.TurnStart {
 	return proto.TurnStart{
 		Message: req.Message, SessionID: req.SessionID, NeedModel: req.NeedModel, Root: req.Root, SystemPrompt: req.SystemPrompt,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: req.Effort,
-		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall, Mode: req.Mode, Reachable: req.Reachable, OutputSchema: req.OutputSchema, RequestID: id,
+		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall, Mode: req.Mode, Reachable: req.Reachable, OutputSchema: req.OutputSchema, MCPServers: req.MCPServers, RequestID: id,
 		Command: req.Command, Arguments: req.Arguments,
 	}
 }

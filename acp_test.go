@@ -1,0 +1,219 @@
+package zino_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"zino/pkg/fakellm"
+	"zino/pkg/schema"
+	"zino/pkg/zinotest"
+)
+
+// acpTurns are the answers of the model to the prompts of the foreign ACP clients.
+var acpTurns = []fakellm.Turn{
+	{Match: "say hello", Text: "Hello from Zino.", Times: 100},
+	{Match: "change the file", Calls: []fakellm.Call{{Name: "edit", Args: `{"path":"a.txt","old":"one","new":"two"}`}}},
+	{Match: "replacements", Text: "Changed."},
+	{Match: "in c", Text: "I looked."},
+	{Match: "allow it", Calls: []fakellm.Call{{Name: "bash", Args: `{"command":"echo allowed"}`}}},
+	{Match: "stdout", Text: "It ran."},
+	{Match: "deny it", Calls: []fakellm.Call{{Name: "bash", Args: `{"command":"touch denied"}`}}},
+	{Match: "denied", Text: "It was denied."},
+	{Match: "be slow", Text: "I begin", Pause: "never", Times: 100},
+	{Match: "be long", Text: "cut", Finish: "length"},
+	{Match: "fail now", Status: 400, Text: `{"error":{"message":"no"}}`},
+}
+
+// acpEnv is a constellation for a foreign ACP client.
+type acpEnv struct {
+	t     *testing.T
+	dir   string
+	env   []string
+	lines string
+	up    *zinotest.Process
+}
+
+func newACP(t *testing.T) *acpEnv {
+	t.Helper()
+	provider := fakellm.New(acpTurns...)
+	t.Cleanup(provider.Close)
+	dir := zinotest.Dir(t)
+	e := &acpEnv{t: t, dir: dir, lines: filepath.Join(dir, "lines")}
+	for _, name := range []string{"home", "run", "work"} {
+		zinotest.Must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+	}
+	zinotest.Write(t, filepath.Join(dir, "work", "a.txt"), "zero\none\n")
+	e.env = append([]string{
+		"HOME=" + filepath.Join(dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"), "PATH=" + bin + ":" + os.Getenv("PATH"),
+		"ANTHROPIC_API_KEY=test", "ANTHROPIC_BASE_URL=" + provider.Host, "LINES=" + e.lines, "ROOT=" + filepath.Join(dir, "work"),
+	}, zinotest.CoverEnv()...)
+	up := program(e.env, "zino", "up")
+	up.Dir = dir
+	e.up = zinotest.Start(t, up)
+	e.up.WaitFor("Ctrl-C stops")
+	return e
+}
+
+// client starts a program of testdata/node as a client of zino acp.
+func (e *acpEnv) client(name string, env []string, args ...string) *zinotest.Process {
+	e.t.Helper()
+	node, modules := zinotest.Node(e.t)
+	script := filepath.Join(filepath.Dir(modules), name)
+	if tree, err := filepath.Abs(filepath.Join("testdata", "node", name)); err == nil {
+		script = tree
+	}
+	cmd := program(append(e.env, env...), "zino")
+	cmd.Path, cmd.Args = node, append([]string{node, "--preserve-symlinks-main", script, filepath.Join(bin, "zino"), "acp"}, args...)
+	cmd.Dir = e.dir
+	return zinotest.Start(e.t, cmd)
+}
+
+// validate checks every line that the agent wrote against the schema of the protocol.
+func (e *acpEnv) validate(version string) {
+	e.t.Helper()
+	_, modules := zinotest.Node(e.t)
+	var protocol struct {
+		Defs map[string]json.RawMessage `json:"$defs"`
+	}
+	zinotest.Must(e.t, json.Unmarshal([]byte(zinotest.Read(e.t, filepath.Join(modules, "@agentclientprotocol/sdk/schema", version, "schema.json"))), &protocol))
+	names := map[string]string{} // of the schema for "request METHOD" and so on
+	for name, raw := range protocol.Defs {
+		var def struct {
+			Method string `json:"x-method"`
+		}
+		zinotest.Must(e.t, json.Unmarshal(raw, &def))
+		for _, kind := range []string{"Request", "Response", "Notification"} {
+			if def.Method != "" && strings.HasSuffix(name, kind) {
+				names[kind+" "+def.Method] = name
+			}
+		}
+	}
+	checks := map[string]*schema.Schema{}
+	check := func(key string, value json.RawMessage) {
+		name := names[key]
+		if name == "" {
+			e.t.Errorf("the protocol has no %s", key)
+			return
+		}
+		if checks[name] == nil {
+			raw, err := json.Marshal(map[string]any{"$ref": "#/$defs/" + name, "$defs": protocol.Defs})
+			zinotest.Must(e.t, err)
+			s, err := schema.Parse(raw)
+			if err != nil {
+				e.t.Fatalf("%s: %v", name, err)
+			}
+			checks[name] = s
+		}
+		if _, problems := checks[name].Check(string(value)); problems != nil {
+			e.t.Errorf("%s: %s: %v", key, value, problems)
+		}
+	}
+	asked := map[string]string{} // methods by the id of the client's requests
+	n := 0
+	for line := range strings.Lines(zinotest.Read(e.t, e.lines)) {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
+			Result json.RawMessage `json:"result"`
+			Error  json.RawMessage `json:"error"`
+		}
+		zinotest.Must(e.t, json.Unmarshal([]byte(line[2:]), &m))
+		switch fromAgent := strings.HasPrefix(line, "< "); {
+		case !fromAgent && m.Method != "" && m.ID != nil:
+			asked[string(m.ID)] = m.Method
+			continue
+		case !fromAgent:
+			continue
+		case m.Method != "" && m.ID != nil:
+			check("Request "+m.Method, m.Params)
+		case m.Method != "":
+			check("Notification "+m.Method, m.Params)
+		case m.Result != nil:
+			check("Response "+asked[string(m.ID)], m.Result)
+		}
+		if bytes.Contains([]byte(line), []byte(`\u003c`)) {
+			e.t.Errorf("escaped as HTML: %s", line)
+		}
+		n++
+	}
+	if n < 20 {
+		e.t.Errorf("only %d lines of the agent", n)
+	}
+}
+
+// stop stops the services and checks that no process is left.
+func (e *acpEnv) stop() {
+	e.t.Helper()
+	e.up.Signal(syscall.SIGINT)
+	zinotest.Equal(e.t, "status of zino up", e.up.Exit(), 0)
+}
+
+// TestACP has the npm SDK of ACP use zino acp: every method, and every line that zino
+// writes against the schema of the protocol.
+func TestACP(t *testing.T) {
+	e := newACP(t)
+	p := e.client("acpclient.mjs", nil)
+	zinotest.Equal(t, "exit status", p.Exit(), 0)
+	zinotest.Equal(t, "what the client got", p.Out.String(), `initialize 1 zino close delete list resume 0
+relative: -32602 cwd "relative" is not an absolute path
+options model=default sandbox=default mode=default
+prompt end_turn Hello from Zino.
+edit end_turn tool_call:edit tool_call_update:in_progress tool_call_update:completed
+diff a.txt "zero\none\n" "zero\ntwo\n"
+link end_turn I looked.
+set model=default sandbox=default mode=ask
+colour: -32602 there is no option "colour"
+asked: bash wants to run (mode ask: commands at level off), sandbox off | allow_once allow_always allow_always reject_once
+allowed end_turn It ran.
+asked: bash wants to run (mode ask: commands at level off), sandbox off | allow_once allow_always allow_always reject_once
+denied end_turn It was denied.
+second: -32600 a prompt is running
+cancelled cancelled
+length max_tokens
+failed: -32603 HTTP 400: no invalid
+list 1 true say hello
+closed: -32002 there is no session "ID"
+load 8 true true
+unknown: -32002 there is no session "none"
+again end_turn Hello from Zino.
+left 0
+method: -32601
+authenticate: -32602
+exit 0
+`)
+	e.validate("v1")
+	e.stop()
+}
+
+// TestDocACP runs the example of docs/acp.md.
+func TestDocACP(t *testing.T) {
+	e := newACP(t)
+	sh := program(e.env, "zino")
+	sh.Path, sh.Args = "/bin/sh", []string{"sh", "-c", strings.Join(shellBlocks(t, "docs/acp.md"), "\n")}
+	p := zinotest.Start(t, sh)
+	zinotest.Equal(t, "exit status", p.Exit(), 0)
+	zinotest.Equal(t, "output", p.Out.String(), "\"zino\"\n")
+	e.stop()
+}
+
+// TestACPClientKilled kills the client, and the agent with its standard input, in a turn:
+// the turn goes on, and no process of theirs is left.
+func TestACPClientKilled(t *testing.T) {
+	e := newACP(t)
+	p := e.client("acpclient.mjs", []string{"LEAVE=1"})
+	p.WaitFor("leaving")
+	p.Signal(syscall.SIGKILL)
+	zinotest.Eventually(t, "the end of zino acp", func() bool {
+		return len(zinotest.Processes(filepath.Join(bin, "zino")+"\x00acp")) == 0 && len(zinotest.Processes("zino acp")) == 0
+	})
+	ps := zinotest.Start(t, program(e.env, "zino", "ps"))
+	zinotest.Equal(t, "status of zino ps", ps.Exit(), 0)
+	zinotest.Contains(t, "zino ps", ps.Out.String(), "running", "inference")
+	e.stop()
+}

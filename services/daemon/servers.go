@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"encoding/json"
+
+	"zino/proto"
+)
+
+// maxServers is the size of the largest mcp_servers in bytes.
+const maxServers = 256 << 10
+
+// clientServers are the servers of mcp_servers, each as in .mcp.json.
+type clientServers struct {
+	Servers map[string]map[string]json.RawMessage `json:"mcpServers"`
+}
+
+// checkServers validates mcp_servers. What a server's entry says is checked by mcp.
+func checkServers(raw proto.Raw) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	var c clientServers
+	if len(raw) > maxServers || json.Unmarshal(raw, &c) != nil || c.Servers == nil {
+		return proto.Errorf(proto.CodeInvalid, `invalid mcp_servers: want an object {"mcpServers":{NAME:{…}}} of at most %d bytes`, maxServers)
+	}
+	return nil
+}
+
+// withoutSecrets returns mcp_servers for the session log: without the values that can be
+// secret.
+func withoutSecrets(raw proto.Raw) proto.Raw {
+	var c clientServers
+	if len(raw) == 0 || json.Unmarshal(raw, &c) != nil {
+		return nil
+	}
+	for _, server := range c.Servers {
+		delete(server, "env")
+		delete(server, "headers")
+	}
+	kept, err := json.Marshal(c)
+	if err != nil {
+		return nil // cannot happen: it was JSON
+	}
+	return kept
+}
