@@ -47,7 +47,7 @@ var entrances = map[string]entrance{
 	"golang.org/x/image":                   {product: []string{"zino/pkg/attach"}},             // decoders, scaling
 	"golang.org/x/time":                    {product: []string{"zino/services/rtr/..."}},
 	"golang.org/x/sys": {
-		product: []string{"zino/pkg/durable", "zino/pkg/gate", "zino/pkg/rpc", "zino/pkg/supervise", "zino/services/exc/...", "zino/services/repl/tail", "zino/services/chat/input", "zino/services/chat", "zino/services/cli/term"},
+		product: []string{"zino/pkg/durable", "zino/pkg/gate", "zino/pkg/mention", "zino/pkg/rpc", "zino/pkg/supervise", "zino/services/exc/...", "zino/services/repl/tail", "zino/services/chat/input", "zino/services/chat", "zino/services/cli/term"},
 		tests:   []string{"zino/pkg/service", "zino/services/cli/...", "zino/services/constellation/bench"},
 	},
 	"github.com/landlock-lsm/go-landlock": {product: []string{"zino/services/exc/..."}},
@@ -72,7 +72,9 @@ var (
 	linked = map[string][]string{
 		"zino/services/agr/zino-agr":     {"golang.org/x/image", "github.com/fsnotify/fsnotify", "github.com/bmatcuk/doublestar/v4", "mvdan.cc/sh/v3"},
 		"zino/services/audit/zino-audit": {"golang.org/x/mod"},
+		"zino/services/cli/zino-attach":  {"golang.org/x/image"},
 		"zino/services/chat/zino-chat": {
+			"golang.org/x/image",
 			"github.com/alecthomas/chroma/v2", "github.com/dlclark/regexp2/v2", "encoding/xml",
 			"github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/x/ansi",
 			"github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows",

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zino/pkg/mention"
+	"zino/pkg/text"
 	"zino/pkg/zinotest"
 )
 
@@ -27,7 +29,7 @@ func TestMentions(t *testing.T) {
 		"@\"a\nb\"":                      nil,
 		"@漢字.txt。":                       {{"漢字.txt。", "漢字.txt"}},
 	} {
-		if got := mentions(message); !reflect.DeepEqual(got, want) {
+		if got := mention.Names(message); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %q, want %q", message, got, want)
 		}
 	}
@@ -51,7 +53,7 @@ func TestAttach(t *testing.T) {
 	write("a b.txt", "blanks")
 	write("fence.md", "````\ncode\n````\n")
 	write("empty", "")
-	write("logo.png", "\x89PNG\x00")
+	write("logo.bin", "\x7fELF\x00")
 	write("latin1.txt", "caf\xe9\n")
 	write("big.log", strings.Repeat("x", 64<<10+1))
 	write("most.log", strings.Repeat("x", 64<<10))
@@ -73,12 +75,12 @@ func TestAttach(t *testing.T) {
 		{"@fence.md", "\n\nContents of fence.md:\n`````\n````\ncode\n````\n`````", nil},
 		{"@empty", "\n\nContents of empty:\n```\n```", nil},
 		{"@fifodir", "\n\nContents of fifodir:\n```\nfifo\n```", nil},
-		{"@logo.png @latin1.txt", "", []string{"logo.png is not text: not attached", "latin1.txt is not text: not attached"}},
+		{"@logo.bin @latin1.txt", "", []string{"logo.bin is not text: not attached", "latin1.txt is not text: not attached"}},
 		{"@big.log", "", []string{"big.log: 12 MB, named only"}},
 		{"@fifo @link @/dev/null", "", []string{"fifo is not a file: not attached", "link is not a file: not attached", "/dev/null is not a file: not attached"}},
 		{"@missing ada@a.go @types/node @a.go/x", "", nil},
 	} {
-		whole, notes := c.attach(tt.message)
+		whole, _, notes := c.attach(tt.message)
 		if whole != tt.message+tt.whole || !slices.Equal(notes, tt.notes) {
 			t.Errorf("%q: %q, %q", tt.message, whole, notes)
 		}
@@ -86,17 +88,17 @@ func TestAttach(t *testing.T) {
 			t.Errorf("%q: what was typed is %q", whole, typed)
 		}
 	}
-	whole, notes := c.attach("@many/a @many/b @many/c @many/d @many/e @a.go")
-	if want := []string{"many/e: 61 KB, named only"}; !slices.Equal(notes, want) || len(whole) > attachAllMax+400 {
+	whole, _, notes := c.attach("@many/a @many/b @many/c @many/d @many/e @a.go")
+	if want := []string{"many/e: 61 KB, named only"}; !slices.Equal(notes, want) || len(whole) > 256<<10+400 {
 		t.Errorf("%d bytes, %q", len(whole), notes)
 	}
 	if _, files := unattached(whole); len(files) != 5 || files[4] != "attached a.go, 1 line" {
 		t.Errorf("attached: %q", files)
 	}
-	if whole, _ := c.attach("@most.log"); len(whole) < 64<<10 {
+	if whole, _, _ := c.attach("@most.log"); len(whole) < 64<<10 {
 		t.Error("64 KiB are not attached")
 	}
-	if whole, _ := c.attach("@names"); strings.Count(whole, "\n") != 4+attachNames+1 || !strings.Contains(whole, "… 3 more") {
+	if whole, _, _ := c.attach("@names"); strings.Count(whole, "\n") != 4+200+1 || !strings.Contains(whole, "… 3 more") {
 		t.Errorf("a directory: %d lines", strings.Count(whole, "\n"))
 	}
 }
@@ -106,7 +108,7 @@ func FuzzMentions(f *testing.F) {
 	f.Add("@@@\"@a\n@\xff\u202e@b", "\x00")
 	f.Add("@a\n\nContents of a:\n```\n", "")
 	f.Fuzz(func(t *testing.T, message, content string) {
-		for _, names := range mentions(message) {
+		for _, names := range mention.Names(message) {
 			for i, name := range names {
 				if name == "" || strings.Contains(name, "\n") || !strings.Contains(message, name) || i > 0 && !strings.HasPrefix(names[i-1], name) {
 					t.Fatalf("%q: names %q", message, names)
@@ -118,7 +120,7 @@ func FuzzMentions(f *testing.F) {
 			t.Fatalf("%q: typed %q", message, before)
 		}
 		if before == message {
-			whole := message + " @name" + attachment("name", content)
+			whole := message + " @name" + mention.Head + "name:\n" + text.Fenced("", content)
 			if typed, files := unattached(whole); typed != message+" @name" && len(files) < 2 {
 				t.Fatalf("%q: typed %q, files %q", whole, typed, files)
 			}

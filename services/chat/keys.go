@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"zino/pkg/mention"
 	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/chat/input"
@@ -39,7 +40,11 @@ func (c *chat) input(event input.Event) {
 			return
 		}
 		c.closeMenu()
-		c.editor.Paste(string(e))
+		pasted := string(e)
+		if mentioned, ok := mention.Image(pasted, c.root, homeDir()); ok {
+			pasted = mentioned + " "
+		}
+		c.editor.Paste(pasted)
 	case input.Focus:
 		c.focusing, c.focused = true, bool(e)
 	case input.Position:
@@ -184,8 +189,8 @@ func (c *chat) submit(mode string) {
 	}
 	c.keep(typed)
 	c.editor.Reset()
-	text, notes := c.attach(textOf(typed))
-	m := message{draft: draft, text: text}
+	text, images, notes := c.attach(textOf(typed))
+	m := message{draft: draft, text: text, images: images}
 	c.sent = m
 	switch {
 	case c.turn != nil || !c.ready:

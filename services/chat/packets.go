@@ -125,6 +125,9 @@ func (c *chat) userMessage(t *turn, m proto.UserMessage) {
 	}
 	typed, _ := unattached(m.Text)
 	sent := message{draft: c.editor.NewDraft(typed), text: m.Text}
+	for _, a := range m.Attachments {
+		sent.images = append(sent.images, picture{shown: imageShown(a)})
+	}
 	rows := c.quote(sent.draft.Shown(), sent.files())
 	over := len(rows) - messageLines
 	if over <= 0 {

@@ -17,8 +17,9 @@ const queuedMax = 16
 
 // message is a message of the user.
 type message struct {
-	draft input.Draft // as it was typed
-	text  string      // as it is sent: with the files that it names
+	draft  input.Draft // as it was typed
+	text   string      // as it is sent: with the files that it names
+	images []picture
 
 	command, arguments string // of a slash command of a file, whose text the daemon sends
 }
@@ -29,6 +30,9 @@ func (c *chat) messageOf(s string) message { return message{draft: c.editor.NewD
 // files returns a line for each file that is attached to the message.
 func (m message) files() []string {
 	_, files := unattached(m.text)
+	for _, image := range m.images {
+		files = append(files, image.shown)
+	}
 	return files
 }
 
@@ -60,7 +64,7 @@ func (c *chat) steers() bool { return c.can(proto.DaemonTurnSay.Type) && !c.noSa
 
 // wait queues a message: it steers the open turn, or becomes a turn of its own.
 func (c *chat) wait(m message, mode string) {
-	if !c.steers() {
+	if !c.steers() || len(m.images) > 0 { // turn_say has no images
 		mode = proto.ViaQueue
 	}
 	q := &queued{message: m, mode: mode, requestID: requestID()}
@@ -93,7 +97,7 @@ func (c *chat) handAll() {
 // hand gives a message that waits here to the daemon, if a turn is open.
 func (c *chat) hand(q *queued) {
 	t := c.turn
-	if t == nil || t.id == "" || q.sending || q.withdrawn || q.say != "" || !c.steers() {
+	if t == nil || t.id == "" || q.sending || q.withdrawn || q.say != "" || len(q.images) > 0 || !c.steers() {
 		return
 	}
 	q.sending = true

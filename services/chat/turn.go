@@ -109,6 +109,7 @@ func (c *chat) startTurn(ctx context.Context, t *turn, m message) {
 		req.Message, req.SessionID, req.Root, req.Events = m.text, c.session, c.root, true
 		req.Command, req.Arguments = m.command, m.arguments
 		req.Mode, req.Reachable = c.gate()
+		req.Files = m.dataOf()
 		go c.ask(ctx, t, req)
 		return
 	}
@@ -119,6 +120,7 @@ func (c *chat) startTurn(ctx context.Context, t *turn, m message) {
 		Command: m.command, Arguments: m.arguments,
 	}
 	start.Mode, start.Reachable = c.gate()
+	start.Files = m.dataOf()
 	options := c.options()
 	insist(c, proto.DaemonTurnStart, start, func(started proto.TurnStarted, err error) {
 		if c.turn != t {

@@ -15,11 +15,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"zino/pkg/config"
+	"zino/pkg/mention"
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
 	"zino/services/cli/doctor"
+	"zino/services/cli/images"
 	"zino/services/cli/render"
 	"zino/services/cli/turn"
 )
@@ -34,11 +36,13 @@ type execFlags struct {
 	detach bool
 	waits  bool // --wait-approval
 	input  string
-	schema string // path of --output-schema
+	schema string   // path of --output-schema
+	images []string // --image
 }
 
 func (e *execFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&e.prompt, "prompt", "p", "", "the `PROMPT` to run")
+	cmd.Flags().StringArrayVar(&e.images, "image", nil, "send the image or PDF `FILE` with the prompt; may be repeated")
 	cmd.Flags().BoolVar(&e.detach, "detach", false, "start the turn of a prompt and leave; see zino attach")
 	cmd.Flags().BoolVar(&e.waits, "wait-approval", false, "wait for zino approve, without a terminal too, in place of denying what must be asked")
 	cmd.Flags().StringVar(&e.schema, "output-schema", "", "the answer is a JSON value that matches the JSON Schema in `FILE`, on one line")
@@ -53,6 +57,8 @@ func newExec(env *command.Env) *cobra.Command {
 
 The prompt is the text of -p, or the words of the command. What a pipe or a file
 gives on standard input is appended to it, or is the prompt if there is no other.
+@path in it, or @"a path", names a file: a text or a list of the directory is appended,
+an image or PDF file goes to the model as such, as does that of --image.
 The turn is kept as a session, see zino sessions, unless --no-save is given.
 
 Where services keep running (zino up, or units) the turn goes on when the terminal is
@@ -146,6 +152,10 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 	if strings.TrimSpace(req.Message) == "" {
 		return render.Usage("zino exec needs a prompt: zino exec -p TEXT, or a text on standard input; try zino exec --help")
 	}
+	files, err := e.files(ctx, env, prompt, &req)
+	if err != nil {
+		return err
+	}
 	cfg, err := env.Config()
 	if err != nil {
 		return err
@@ -172,6 +182,9 @@ func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt stri
 	req.SessionID, req.NoSave = id, env.NoSave
 	if err := turn.Trust(ctx, env, d, req.Root); err != nil {
 		return err
+	}
+	if err := images.Add(ctx, d.Client, &req, files); err != nil {
+		return connect.Explain(err)
 	}
 	turn.Slash(ctx, d, &req)
 	if e.detach {
@@ -260,6 +273,32 @@ func (e *execFlags) schemaError(err error) error {
 	named := *origin
 	named.Message = strings.Replace(origin.Message, "match the schema", "match "+filepath.Base(e.schema), 1)
 	return &named
+}
+
+// files returns the images of --image, and those that the prompt names with @. Text files
+// that it names are appended to the message.
+func (e *execFlags) files(ctx context.Context, env *command.Env, prompt string, req *proto.Chat) ([]proto.FileData, error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "~" // no such directory
+	}
+	var sources []images.Source
+	for _, path := range e.images {
+		sources = append(sources, images.Source{Path: path})
+	}
+	read := mention.Files(prompt, req.Root, home)
+	for _, note := range read.Notes {
+		env.Say("%s", note)
+	}
+	req.Message += strings.TrimPrefix(read.Text, prompt)
+	for _, path := range read.Images {
+		sources = append(sources, images.Source{Path: path})
+	}
+	files, err := images.Prepare(ctx, sources)
+	if err != nil {
+		return nil, render.Usage("%v", err)
+	}
+	return files, nil
 }
 
 // reachable reports whether a person can be asked during the turn: at this terminal, through

@@ -171,6 +171,7 @@ func turnStart(req proto.Chat, id string) proto.TurnStart {
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: req.Effort,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall, Mode: req.Mode, Reachable: req.Reachable, OutputSchema: req.OutputSchema, MCPServers: req.MCPServers, RequestID: id,
 		Command: req.Command, Arguments: req.Arguments,
+		Files: req.Files, Attachments: req.Attachments,
 	}
 }
 
