@@ -82,8 +82,7 @@ const (
 	HookDeny     = "deny"
 	HookAsk      = "ask"
 	HookPermit   = "allow"
-	HookEndsTurn = "stop"  // the turn ends
-	HookBlocks   = "block" // of events that have no call
+	HookEndsTurn = "stop" // the turn ends
 	HookNone     = "none"
 )
 
@@ -141,7 +140,7 @@ type HookTest struct {
 	Input Raw `json:"input"`
 	// Runs are the hooks that matched, in the order in which their results count.
 	Runs []HookRun `json:"runs"`
-	// Decision is "deny", "ask", "allow", "block", "stop" or "none".
+	// Decision is "deny", "ask", "allow", "stop" or "none".
 	Decision string `json:"decision"`
 	// Reason is why.
 	Reason string `json:"reason,omitzero"`

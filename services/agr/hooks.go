@@ -2,7 +2,6 @@ package agr
 
 import (
 	"cmp"
-	"errors"
 	"strings"
 	"sync"
 
@@ -155,8 +154,8 @@ func (c *call) ask() string {
 	return cmp.Or(c.verdict.Reason, "a hook asks")
 }
 
-// errHookEnd is the error of a call that is not carried out, because a hook ended the turn.
-var errHookEnd = errors.New("Not run: a hook ended the turn")
+// hookEnded is the result of a call that is not carried out, because a hook ended the turn.
+const hookEnded = "Not run: a hook ended the turn."
 
 // postHooks runs the hooks of a call that has a result, and adds to the result what they,
 // and those before the call, have for the model.

@@ -156,7 +156,7 @@ func (t *turn) prepare(c *call) (fields, result) {
 		return nil, result{err: c.failure}
 	}
 	if t.hookEnd.Load() != nil && !c.recovers {
-		return nil, failed(proto.Errorf(proto.CodeDenied, "%v", errHookEnd))
+		return nil, failed(proto.Errorf(proto.CodeDenied, hookEnded))
 	}
 	if c.recovers && c.tool.recover == interrupt {
 		return nil, interrupted()

@@ -248,3 +248,37 @@ func TestHookEndsTurn(t *testing.T) {
 		})
 	}
 }
+
+// TestHooksAndRestarts stops the services while a hook runs, and while a call runs that a hook
+// has changed: nothing is left of the hook, and the resumed turn goes on with the stored call
+// without another run of its hook.
+func TestHooksAndRestarts(t *testing.T) {
+	own := "hook-of-" + filepath.Base(t.TempDir()) + fmt.Sprint(os.Getpid())
+	hook := `n=$(cat count 2>/dev/null | wc -l); echo x >> count; [ $n -gt 0 ] || { sh -c "sleep 600; : ` + own + `" & sleep 600; : ` + own + `; }
+printf '{"hookSpecificOutput":{"updatedInput":{"command":"touch started; until [ -e go ]; do sleep 0.02; done; echo once >> ran"}}}'`
+	e := newAgents(t, preTool(hook),
+		fakellm.Turn{Match: "begin", Calls: []fakellm.Call{bash(t, "touch asked")}}, fakellm.Turn{Match: "begin", Calls: []fakellm.Call{bash(t, "touch asked")}},
+		fakellm.Turn{Text: "Done."})
+	e.begin(proto.TurnStart{})
+	zinotest.Eventually(t, "the hook runs", func() bool { return e.has("count") && len(zinotest.Processes(own)) > 0 })
+	e.stop()
+	zinotest.Eventually(t, "no process of the hook is left", func() bool { return len(zinotest.Processes(own)) == 0 })
+	e.start() // nothing of the answer was stored: it is asked for again
+	zinotest.Eventually(t, "the call runs", func() bool { return e.has("started") })
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		e.stop()
+	}()
+	<-stopped
+	e.start()
+	zinotest.Write(t, filepath.Join(e.root, "go"), "")
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	zinotest.Equal(t, "runs of the hook", zinotest.Read(t, filepath.Join(e.root, "count")), "x\nx\n")
+	if e.has("asked") {
+		t.Error("the model's own input was carried out")
+	}
+	if e.has("ran") {
+		zinotest.Equal(t, "runs of the call", zinotest.Read(t, filepath.Join(e.root, "ran")), "once\n")
+	}
+}
