@@ -65,6 +65,10 @@ Where services keep running (zino up, or units) the turn goes on when the termin
 closed; zino attach shows it again. Ctrl-C, SIGTERM and a closed standard output
 interrupt it. --detach only starts it: the session's id goes to standard output.
 
+A first word such as /fix is a command if there is one of that name: a Markdown file of
+.claude/commands or ~/.config/zino/commands, or a skill. Files of the project are used if
+you trust them: on a terminal you are asked, see zino trust.
+
 Where the mode or a rule says to ask before a call (--mode, zino policy), you are asked
 on the terminal; zino approve answers from elsewhere. Without a terminal such a call is
 denied, and a line says how to allow it: if all calls were denied, the exit status is 1.

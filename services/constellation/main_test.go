@@ -87,5 +87,8 @@ func ask(t testing.TB, path, payload string) (packets []string) {
 // event of a turn.
 func between(packet string) bool {
 	is := func(typ string) bool { return strings.HasPrefix(packet, `{"type":"`+typ+`"`) }
+	if is(proto.TypeTools) && !strings.HasPrefix(packet, `{"type":"tools","mode"`) { // the answer of agr, not the offer in a turn
+		return false
+	}
 	return is("chunk") || is(proto.TypeRedacted) || is(proto.TypePipeStarted) || is(proto.TypePipeOutput) || slices.ContainsFunc(slices.Concat(proto.Events(), proto.FollowEvents()), func(e proto.Event) bool { return is(e.Type) })
 }
