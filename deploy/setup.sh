@@ -3,7 +3,7 @@
 # start with this file; deploy/install and deploy/uninstall source it. For sh.
 
 # Those that a user's installation has as well: it has no zino-audit.
-services="daemon repl agr ctx sys mem rtr exc"
+services="daemon repl agr ctx sys mem rtr exc mcp"
 
 # begin install|upgrade creates users and directories and opens the sockets,
 # unless they were stopped before an upgrade. Running services are restarted; their
