@@ -31,6 +31,7 @@ func TestDocCommands(t *testing.T) {
 		"README.md":           checkFirstExample,
 		"docs/quick-start.md": checkFirstBug,
 		"docs/hooks.md":       checkHooks,
+		"docs/images.md":      checkImages,
 		"docs/schema.md":      checkSchema,
 		"docs/skills.md":      checkFirstSkill,
 	} {
@@ -156,6 +157,21 @@ func checkFirstBug(t *testing.T, s *zinotest.Screen, provider *fakellm.Server) {
 
 func checkHooks(t *testing.T, s *zinotest.Screen, _ *fakellm.Server) {
 	zinotest.Contains(t, "the terminal", s.History(), "  stderr: Use rg in place of grep.", "Decision: deny: Use rg in place of grep.", "guard.py (user): exit 0", "Decision: none")
+}
+
+// checkImages checks that each request of docs/images.md has the image, and the answers.
+func checkImages(t *testing.T, s *zinotest.Screen, provider *fakellm.Server) {
+	requests := provider.Requests()
+	if len(requests) != 3 {
+		t.Fatalf("%d requests", len(requests))
+	}
+	for i, r := range requests {
+		zinotest.Must(t, r.Legal())
+		if !strings.Contains(string(r.Body), `"type":"image"`) {
+			t.Errorf("request %d has no image", i)
+		}
+	}
+	zinotest.Contains(t, "screen", s.History(), "White, as far as I see.", "White again.")
 }
 
 func checkSchema(t *testing.T, s *zinotest.Screen, _ *fakellm.Server) {
