@@ -15,21 +15,25 @@ type answered struct{ envelope proto.Raw }
 func (a answered) Error() string { return "answered: " + string(a.envelope) }
 
 // approved carries out a call with try: without a grant, and again with one if a person has
-// to allow it. There is no second question for a call.
+// to allow it. There is no second question for a call, besides the one for the token with
+// which its MCP server starts.
 func (t *turn) approved(c *call, try func(grant string) error) error {
 	err := try("")
-	needed := gate.Needed(err)
-	if needed == nil {
-		return err
+	for asked := map[bool]bool{}; ; { // whether about its server
+		needed := gate.Needed(err)
+		switch {
+		case needed == nil && (len(asked) == 0 || !errors.Is(err, proto.ErrApproval)):
+			return err
+		case needed == nil || asked[needed.Kind == proto.ApprovalServer]:
+			return proto.Errorf(proto.CodeDenied, "%v", gate.ErrDigest)
+		}
+		asked[needed.Kind == proto.ApprovalServer] = true
+		grant, askErr := t.askPerson(c, needed)
+		if askErr != nil {
+			return askErr
+		}
+		err = try(grant)
 	}
-	grant, err := t.askPerson(c, needed)
-	if err != nil {
-		return err
-	}
-	if err = try(grant); errors.Is(err, proto.ErrApproval) {
-		err = proto.Errorf(proto.CodeDenied, "%v", gate.ErrDigest)
-	}
-	return err
 }
 
 // askPerson waits until the caller has a grant or a result for a call. Calls that run side

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"zino/pkg/gate"
 	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/pkg/wire"
@@ -105,7 +106,11 @@ func (t *turn) useMCP(c *call, server, name string, arguments proto.Raw) result 
 	}
 	var answer proto.ToolResult
 	err := t.approved(c, func(grant string) (err error) {
-		req.Token, req.Grant = t.token(), grant
+		if req.Token = t.token(); gate.IsServer(grant) {
+			req.ServerToken = grant
+		} else {
+			req.Grant = grant
+		}
 		answer, err = rpc.CallEvents(t.ctx, t.mcp, proto.MCPCall, req, func(typ string, payload []byte) error { return t.passOutput(c, typ, payload) })
 		return err
 	})

@@ -285,3 +285,36 @@ func TestMCPRecover(t *testing.T) {
 	}
 	zinotest.Equal(t, "calls", len(m.calls.All()), 0)
 }
+
+// TestMCPServerToken: a call that a person has allowed, and whose server needs a token to
+// start, gets both, in any order.
+func TestMCPServerToken(t *testing.T) {
+	t.Parallel()
+	const server = "eyJraW5kIjoic2VydmVyIn0.x" // {"kind":"server"}
+	for _, first := range []string{"call", proto.ApprovalServer} {
+		m := &servers{}
+		m.call = func(_ context.Context, req proto.CallTool, _ *rpc.Out) (proto.ToolResult, error) {
+			needed := map[string]bool{"call": req.Grant == "", proto.ApprovalServer: req.ServerToken == ""}
+			for _, kind := range []string{first, "call", proto.ApprovalServer} {
+				if needed[kind] {
+					e := approvalOf("mcp:pg/query", req.Arguments).(*proto.Error)
+					e.Details = strings.Replace(e.Details, `"kind":"call"`, `"kind":"`+kind+`"`, 1)
+					return proto.ToolResult{}, e
+				}
+			}
+			return proto.ToolResult{Result: said(req.Grant + " " + req.ServerToken)}, nil
+		}
+		e := newMCP(t, m, asks("", native("a", "mcp_call", `{"server":"pg","tool":"query","arguments":{}}`)), says("Done."))
+		f := e.follow(question, "")
+		_, at := f.until()
+		f.ok(at, "")
+		for range 2 {
+			_, at = f.until()
+			zinotest.Equal(t, "point", at.Point, proto.PointApproval)
+			grant := map[string]string{"call": "yes", proto.ApprovalServer: server}[at.Needed.Kind]
+			f.ok(at, `,"grants":{"a":"`+grant+`"}`)
+		}
+		zinotest.Contains(t, "end", f.finish(), "Done.")
+		zinotest.Equal(t, "the result", toolResults(t, e.rtr.asked()[1])[0], string(said("yes "+server)))
+	}
+}
