@@ -400,7 +400,12 @@ func fuzzMessages(f *testing.F, wire string) {
 		for i := range list {
 			list[i].State = nil // the provider's own data, which is sent back as it is
 		}
-		encode(t, wire, &Request{Model: "m", Messages: list})
+		fitted, _, err := FitFiles(list, wire, "m", true)
+		if err != nil {
+			return // a PDF file where the wire takes none
+		}
+		Fill(fitted, func(id string) ([]byte, bool) { return known[id], true })
+		encode(t, wire, &Request{Model: "m", Messages: PlaceFiles(fitted, wire, true)})
 	})
 }
 
