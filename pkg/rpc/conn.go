@@ -316,18 +316,34 @@ const (
 
 // logContent logs the fields of a packet, at the level DEBUG only.
 func (s *Server) logContent(ctx context.Context, message, typ string, packet []byte) {
-	if quiet[typ] || typ == proto.RtrMaskHints.Type || typ == proto.ExcPipeWrite.Type || !s.log.Enabled(ctx, slog.LevelDebug) {
+	if quiet[typ] || !s.log.Enabled(ctx, slog.LevelDebug) || s.private(typ, packet) {
 		return
 	}
 	var text strings.Builder
 	for key, value := range wire.Members(packet) {
 		switch string(key) {
-		case "type", "meta", "env", "base", "stdin", "mask", "token", "grant", "grants": // env is the caller's whole environment
+		case "type", "meta", "env", "base", "stdin", "project", "mask", "token", "grant", "grants": // env is the caller's whole environment
 			continue
 		}
 		fmt.Fprintf(&text, "%s: %s\n", key, shortened(string(value), contentMax))
 	}
 	s.log.DebugContext(ctx, message, "type", nameOf(typ), "trace", Trace(ctx), "content", shortened(strings.TrimSuffix(text.String(), "\n"), contentsMax))
+}
+
+// private reports whether a packet may hold secrets that its fields do not tell: hints, input
+// of programs, and what the client of MCP servers gets and answers, also through forward.
+func (s *Server) private(typ string, packet []byte) bool {
+	switch typ {
+	case proto.RtrMaskHints.Type, proto.ExcPipeWrite.Type:
+		return true
+	case proto.DaemonForward.Type:
+		for key, value := range wire.Members(packet) {
+			if string(key) == "service" {
+				return string(value) == `"mcp"`
+			}
+		}
+	}
+	return s.service == "mcp"
 }
 
 // shortened returns the head and the tail of a text that is longer than limit.

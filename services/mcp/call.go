@@ -227,6 +227,10 @@ func (s *Service) attempt(ctx context.Context, c *call, d *definition, req proto
 		return result, errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, errEnded) && (info.ReadOnly || info.Idempotent), err
 	}
 	result, err = resultOf(reply, c.wanted)
+	if e, ok := errors.AsType[*toolError](err); ok {
+		e.Message = in.hidden(e.Message)
+	}
+	result.Result, _ = in.hide.JSON(result.Result)
 	return result, false, err
 }
 
@@ -285,10 +289,19 @@ func (in *instance) do(ctx context.Context, c *call, ask func(ctx context.Contex
 	if errors.Is(err, mcp.ErrConnectionClosed) { // it was not sent
 		return fmt.Errorf("%w (%w)", in.lost(), mcp.ErrConnectionClosed)
 	}
-	if in.program == nil || answered(err) {
+	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && answered(err) {
+		return &jsonrpc.Error{Code: e.Code, Message: in.hidden(e.Message)}
+	}
+	if in.program == nil {
 		return err
 	}
 	return in.lost()
+}
+
+// hidden returns a text of the server without its secrets.
+func (in *instance) hidden(s string) string {
+	shown, _ := in.hide.Text([]byte(s))
+	return string(shown)
 }
 
 // lost returns the error of a call whose server has ended.
@@ -355,7 +368,7 @@ func (s *Service) explain(ctx context.Context, d *definition, err error) error {
 		return toolErrorf(proto.ToolTooLarge, "%s: the answer has more than the %d bytes that are accepted", d.name, d.resultBytes())
 	case errors.As(err, &rpcErr) && rpcErr.Code == codeTooLong:
 		return toolErrorf(proto.ToolTooLarge, "%s: %s", d.name, rpcErr.Message)
-	case errors.As(err, &rpcErr):
+	case answered(err) && errors.As(err, &rpcErr):
 		return toolErrorf(proto.ToolFailed, "%s: %s", d.name, text.Clip(clean(rpcErr.Message, 4096), 4096))
 	}
 	return toolErrorf(proto.ToolUnavailable, "%s: %s", d.name, text.Clip(clean(message(err), 1000), 1000))
@@ -367,10 +380,10 @@ var ofMethod = regexp.MustCompile(`^((calling|sending) "[^"]*": )+`)
 // message returns what a server or the SDK says about an error, without the names of
 // methods.
 func message(err error) string {
-	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
+	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && answered(err) {
 		return e.Message
 	}
-	return ofMethod.ReplaceAllString(err.Error(), "")
+	return strings.ReplaceAll(ofMethod.ReplaceAllString(err.Error(), ""), "rejected by transport: ", "")
 }
 
 // permit returns nil if a call may be made: the mode of the turn whose model asks, the

@@ -16,17 +16,21 @@ const connectTimeout = 10 * time.Second
 // transport returns how the server is reached. The program of a server is started.
 func (in *instance) transport() (mcp.Transport, error) {
 	if in.d.URL == "" {
-		p, err := in.s.startProgram(in.d, in.token)
+		env, hide, err := in.s.secretsOf(in.d, in.d.Env)
 		if err != nil {
 			return nil, err
 		}
-		in.program = p
-		return p, nil
+		in.hide = hide
+		if in.program, err = in.s.startProgram(in.d, env, hide, in.token); err != nil {
+			return nil, err
+		}
+		return in.program, nil
 	}
-	headers, err := in.s.headers(in.d)
+	headers, hide, err := in.s.secretsOf(in.d, in.d.Headers)
 	if err != nil {
 		return nil, err
 	}
+	in.hide = hide
 	t := &mcp.StreamableClientTransport{
 		Endpoint: in.d.URL, HTTPClient: newHTTPClient(headers, in.d.resultBytes()), DisableStandaloneSSE: true, MaxEventSize: in.d.resultBytes(),
 	}
@@ -44,16 +48,6 @@ func hasAuthorization(headers map[string]string) bool {
 		}
 	}
 	return false
-}
-
-// environment returns the variables of a server's program, with its secrets.
-func (s *Service) environment(d *definition) (map[string]string, error) {
-	return s.secretsOf(d, d.Env)
-}
-
-// headers returns the headers of the requests to a server, with its secrets.
-func (s *Service) headers(d *definition) (map[string]string, error) {
-	return s.secretsOf(d, d.Headers)
 }
 
 // newHTTPClient returns a client that sends headers, accepts answers of at most so many bytes,

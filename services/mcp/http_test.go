@@ -31,7 +31,6 @@ type remote struct {
 	tokens    int
 	life      int // seconds
 	verifiers map[string]string
-	state     string
 }
 
 // newRemote starts one.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"zino/pkg/mask"
 	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/proto"
@@ -54,7 +56,8 @@ type history struct {
 type instance struct {
 	s       *Service
 	d       *definition
-	program *program // nil with a URL
+	program *program     // nil with a URL
+	hide    *mask.Masker // of its secrets
 	ready   chan struct{}
 	err     error // of the start; valid when ready is closed
 	gone    chan struct{}
@@ -479,6 +482,12 @@ func (in *instance) refresh(ctx context.Context) {
 	var more []string
 	e.Tools, more = learn(tools)
 	e.Problems = append(problems, more...)
+	if data, err := json.Marshal(e); err == nil {
+		if data, n := in.hide.JSON(data); n > 0 {
+			e = entry{}
+			_ = json.Unmarshal(data, &e) // it was made of one
+		}
+	}
 	in.s.catalog.update(in.d.hash, func(known *entry) {
 		e.Legacy = known.Legacy
 		*known = e
@@ -533,7 +542,8 @@ func (in *instance) progressed(p *mcp.ProgressNotificationParams) {
 	if p.Message != "" {
 		line += " " + clean(text.OneLine(p.Message), 500)
 	}
-	c.progressed(line)
+	shown, _ := in.hide.Text([]byte(line))
+	c.progressed(string(shown))
 }
 
 // unavailable is the error of a server that cannot be used.
@@ -546,6 +556,9 @@ func unavailable(d *definition, err error) error {
 
 // answered reports whether an error is an answer of the server.
 func answered(err error) bool {
-	_, ok := errors.AsType[*jsonrpc.Error](err)
-	return ok && !errors.Is(err, mcp.ErrConnectionClosed)
+	e, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok && e.Code != codeRejected && !errors.Is(err, mcp.ErrConnectionClosed)
 }
+
+// codeRejected is the SDK's own: a request was not sent.
+const codeRejected = -32005

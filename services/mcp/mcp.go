@@ -41,6 +41,7 @@ type Service struct {
 	exc     *rpc.Client
 	catalog *catalog
 	secrets secrets
+	salt    []byte // of placeholders for secrets
 	oauth   oauth
 	schemas schemas
 	pool    pool
@@ -69,6 +70,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	s := &Service{
 		guard: gate.NewGuard(cfg), log: log, getenv: os.LookupEnv, personal: !cfg.Gate.RequireToken,
 		exc: &rpc.Client{Service: "exc", Path: cfg.Exc.Socket}, catalog: known,
+		salt:  []byte(random()),
 		oauth: oauth{pending: map[string]*pendingLogin{}, challenges: map[string]*challenge{}},
 		pool:  pool{instances: map[string]*instance{}, history: map[string]*history{}},
 	}

@@ -178,7 +178,7 @@ func (s *Service) LoginBegin(ctx context.Context, req proto.LoginBegin) (proto.L
 	case err != nil || redirect.Scheme != "http" || redirect.User != nil || !config.IsLoopback(redirect.Host):
 		return proto.Login{}, proto.Errorf(proto.CodeInvalid, `Invalid request: field "redirect_url": an http URL of a loopback address with a port`)
 	}
-	headers, err := s.headers(d)
+	headers, _, err := s.secretsOf(d, d.Headers)
 	if err != nil {
 		return proto.Login{}, proto.Errorf(proto.CodeUnavailable, "%s: %v", d.name, err)
 	}

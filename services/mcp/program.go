@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"zino/pkg/mask"
 	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/pkg/wire"
@@ -35,6 +36,8 @@ type program struct {
 	log    *slog.Logger
 	cancel context.CancelFunc
 	in     *lines
+	hide   *mask.Masker
+	logged *mask.Stream // of standard error
 
 	messages chan jsonrpc.Message
 	started  chan struct{} // closed when pipe is set
@@ -53,11 +56,7 @@ type program struct {
 }
 
 // startProgram has exc run a server.
-func (s *Service) startProgram(d *definition, token string) (*program, error) {
-	env, err := s.environment(d)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) startProgram(d *definition, env map[string]string, hide *mask.Masker, token string) (p *program, err error) {
 	req := proto.Pipe{
 		Argv: d.Command, Env: env, Root: d.Cwd, Sandbox: d.Sandbox, Network: d.Network, Name: "mcp " + d.name, Home: d.hash, Token: token,
 	}
@@ -70,8 +69,8 @@ func (s *Service) startProgram(d *definition, token string) (*program, error) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &program{
-		exc: s.exc, name: d.name, log: s.log, cancel: cancel,
+	p = &program{
+		exc: s.exc, name: d.name, log: s.log, cancel: cancel, hide: hide, logged: hide.Stream(),
 		messages: make(chan jsonrpc.Message), started: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.in = &lines{max: d.resultBytes(), emit: func(m jsonrpc.Message) {
@@ -107,7 +106,9 @@ func (p *program) packet(typ string, payload []byte) error {
 			p.in.feed([]byte(output.Text))
 			return nil
 		}
-		p.log.Debug("a server wrote to standard error", "server", p.name, "text", text.Clip(output.Text, 4096))
+		if shown := p.logged.Add([]byte(output.Text)); len(shown) > 0 {
+			p.log.Debug("a server wrote to standard error", "server", p.name, "text", text.Clip(string(shown), 4096))
+		}
 		p.mu.Lock()
 		p.stderr = append(p.stderr, output.Text...)
 		p.stderr = p.stderr[max(0, len(p.stderr)-stderrMax):]
@@ -120,7 +121,8 @@ func (p *program) packet(typ string, payload []byte) error {
 func (p *program) Stderr() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return strings.ToValidUTF8(string(p.stderr), "\ufffd")
+	shown, _ := p.hide.Text(p.stderr)
+	return strings.ToValidUTF8(string(shown), "\ufffd")
 }
 
 // heardAt returns when the program last wrote to standard output.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 	"zino/pkg/durable"
 	"zino/pkg/keys"
+	"zino/pkg/mask"
 	"zino/proto"
 )
 
@@ -188,25 +190,29 @@ func (s *Service) restart(match func(*definition) bool) {
 	}
 }
 
-// secretsOf adds the secrets of a server to variables or headers.
-func (s *Service) secretsOf(d *definition, to map[string]string) (map[string]string, error) {
-	out := maps.Clone(to)
-	if len(d.Secrets) == 0 {
-		return out, nil
-	}
-	if out == nil {
-		out = map[string]string{}
-	}
+// secretsOf adds the secrets of a server to variables or headers. hide masks them in what the
+// server says: a result must not carry its own token to a model.
+func (s *Service) secretsOf(d *definition, to map[string]string) (out map[string]string, hide *mask.Masker, err error) {
+	out = maps.Clone(to)
 	v, err := s.secrets.read()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	var values []string
+	if len(d.Secrets) > 0 && out == nil {
+		out = map[string]string{}
 	}
 	for to, name := range d.Secrets {
 		value, ok := v.Secrets[name]
 		if !ok {
-			return nil, fmt.Errorf("the secret %q is not stored: zino mcp add --secret", name)
+			return nil, nil, fmt.Errorf("the secret %q is not stored: zino mcp add --secret", name)
 		}
 		out[to] = value
+		values = append(values, append(strings.Fields(value), value)...) // "Bearer TOKEN"
 	}
-	return out, nil
+	if l, ok := v.Logins[d.loginKey()]; ok {
+		values = append(values, l.Token.AccessToken, l.Token.RefreshToken, l.ClientSecret)
+	}
+	hide, err = mask.New(mask.Config{Salt: s.salt, Values: values, NoShapes: true})
+	return out, hide, err
 }

@@ -1,0 +1,111 @@
+package mcp
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/proto"
+)
+
+// startMCP starts zino-mcp as a process.
+func (e *env) startMCP() *zinotest.Process {
+	e.Helper()
+	p := e.program("zino-mcp")
+	p.Eventually("mcp answers", func() bool {
+		_, err := rpc.Call(e.Context(), e.client, proto.Ping, proto.PingRequest{})
+		return err == nil
+	})
+	return p
+}
+
+// mark is an argument by which the processes of a test are found.
+func mark(t *testing.T) string { return "mark-" + filepath.Base(zinotest.Dir(t)) }
+
+// TestKilled: whichever process is killed, no server is left, nor what it has started.
+func TestKilled(t *testing.T) {
+	m := mark(t)
+	e := prepare(t, server("one", "", m)+server("two", "", "fork", m))
+	rounds := 20
+	for i := range rounds {
+		e.startExc()
+		p := e.startMCP()
+		e.text("one", "echo", `{"name":"a"}`)
+		e.text("two", "echo", `{"name":"a"}`)
+		if n := len(zinotest.Processes(m)); n < 2 {
+			t.Fatalf("%d processes", n)
+		}
+		time.Sleep(time.Duration(rand.N(10)) * time.Millisecond)
+		victim, other := p, e.exc
+		if i%2 == 1 {
+			victim, other = e.exc, p
+		}
+		victim.Signal(syscall.SIGKILL)
+		zinotest.EventuallyIn(t, 10*time.Second, "no process is left", func() bool {
+			return len(zinotest.Processes(m)) == 0 && len(zinotest.Processes("sleep 10007")) == 0
+		})
+		other.Kill()
+		victim.Kill()
+	}
+}
+
+// TestStopped: SIGTERM ends the servers.
+func TestStopped(t *testing.T) {
+	m := mark(t)
+	e := prepare(t, server("one", "", m))
+	e.startExc()
+	p := e.startMCP()
+	e.text("one", "echo", `{"name":"a"}`)
+	p.Signal(syscall.SIGTERM)
+	zinotest.Equal(t, "exit status", p.Exit(), 0)
+	zinotest.Equal(t, "processes", len(zinotest.Processes(m)), 0)
+	zinotest.Contains(t, "catalogue", zinotest.Read(t, filepath.Join(e.cfg.MCP.DataDir, "catalog.json")), `"name":"echo"`)
+}
+
+// TestSecretsStay: a secret is in the environment of its server, and nowhere else.
+func TestSecretsStay(t *testing.T) {
+	const canary = "CANARY-7d1f03c2"
+	e := prepare(t, server("one", "secrets = { ONE_TOKEN = \"one\" }")+server("two", "")+"[logging]\nlevel = \"DEBUG\"\n")
+	e.startExc()
+	p := e.startMCP()
+	_, err := rpc.Call(t.Context(), e.client, proto.MCPSecretSet, proto.SetSecret{Name: "one", Value: canary})
+	zinotest.Must(t, err)
+	if got := e.text("one", "environment", `{"name":"ONE_TOKEN"}`); !strings.HasPrefix(got, "[masked:secret:") {
+		t.Errorf("its own: %s", got) // the server has it, its result does not
+	}
+	if strings.Contains(e.text("two", "environment", `{"name":""}`), canary) {
+		t.Error("another server has it")
+	}
+	e.fails("one", "crash", `{}`)
+	list, err := json.Marshal(e.servers(proto.ListServers{Definitions: true}))
+	zinotest.Must(t, err)
+	if strings.Contains(string(list), canary) {
+		t.Error("the list has it")
+	}
+	p.Signal(syscall.SIGTERM)
+	zinotest.Equal(t, "exit status", p.Exit(), 0)
+	if strings.Contains(p.Err.String(), canary) {
+		t.Errorf("the log of mcp has it: %s", p.Err)
+	}
+	if strings.Contains(e.exc.Err.String(), canary) {
+		t.Errorf("the log of exc has it")
+	}
+	err = filepath.WalkDir(e.dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || filepath.Base(path) == "secrets.json" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), canary) {
+			t.Errorf("%s has it", path)
+		}
+		return err
+	})
+	zinotest.Must(t, err)
+}
