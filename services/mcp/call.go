@@ -42,7 +42,11 @@ const outputEvery = 100 * time.Millisecond
 func (s *Service) Call(ctx context.Context, req proto.CallTool, out *rpc.Out) (proto.ToolResult, error) {
 	started := time.Now()
 	req.Arguments = bytes.Clone(req.Arguments)
-	result, err := s.call(ctx, req, out)
+	serverToken := ""
+	if gate.IsServer(req.Grant) {
+		serverToken, req.Grant = req.Grant, ""
+	}
+	result, err := s.call(ctx, req, serverToken, out)
 	if s.audit != nil && req.Token != "" {
 		s.record(req, result, err, time.Since(started))
 	}
@@ -139,7 +143,7 @@ func (c *call) progressed(line string) {
 }
 
 // call calls a tool. Errors that the model reads are toolErrors.
-func (s *Service) call(ctx context.Context, req proto.CallTool, out *rpc.Out) (proto.ToolResult, error) {
+func (s *Service) call(ctx context.Context, req proto.CallTool, serverToken string, out *rpc.Out) (proto.ToolResult, error) {
 	var none proto.ToolResult
 	in := scope{req.Root, req.Project, req.Client}
 	d, err := s.usable(in, req.Server)
@@ -162,6 +166,13 @@ func (s *Service) call(ctx context.Context, req proto.CallTool, out *rpc.Out) (p
 				return none, checkErr
 			}
 		}
+		if !s.personal { // the token for the start comes first: that for the call is used once
+			in, startErr := s.acquire(ctx, d, serverToken)
+			if startErr != nil {
+				return none, s.explain(ctx, d, startErr)
+			}
+			in.release()
+		}
 		return none, err
 	}
 	if known.Listed && known.valid() {
@@ -173,7 +184,7 @@ func (s *Service) call(ctx context.Context, req proto.CallTool, out *rpc.Out) (p
 	defer cancel()
 	c := &call{session: req.SessionID, events: req.Events, out: out, limit: d.timeout()}
 	for again := false; ; again = true {
-		result, repeat, err := s.attempt(ctx, c, d, req)
+		result, repeat, err := s.attempt(ctx, c, d, req, serverToken)
 		if err == nil || again || !repeat || ctx.Err() != nil {
 			return result, s.explain(ctx, d, err)
 		}
@@ -200,8 +211,8 @@ func (e *entry) valid() bool { return e.Expires.IsZero() || time.Now().Before(e.
 
 // attempt makes a call once. It reports whether a call that failed may be repeated: its
 // server ended, and the tool may be called twice.
-func (s *Service) attempt(ctx context.Context, c *call, d *definition, req proto.CallTool) (result proto.ToolResult, repeat bool, err error) {
-	in, err := s.acquire(ctx, d, req.ServerToken)
+func (s *Service) attempt(ctx context.Context, c *call, d *definition, req proto.CallTool, serverToken string) (result proto.ToolResult, repeat bool, err error) {
+	in, err := s.acquire(ctx, d, serverToken)
 	if err != nil {
 		return result, false, err
 	}

@@ -473,7 +473,7 @@ func (s *Service) Test(ctx context.Context, req proto.TestServer) (proto.ServerR
 	}
 	if startErr == nil && req.Tool != "" {
 		began = time.Now()
-		result, err := s.call(ctx, proto.CallTool{Server: req.Server, Tool: req.Tool, Arguments: req.Arguments, Root: req.Root, Project: req.Project}, nil)
+		result, err := s.call(ctx, proto.CallTool{Server: req.Server, Tool: req.Tool, Arguments: req.Arguments, Root: req.Root, Project: req.Project}, "", nil)
 		reply.CallMS = time.Since(began).Milliseconds()
 		if e, ok := errors.AsType[*toolError](err); ok {
 			result.Result, err = e.envelope(), nil
