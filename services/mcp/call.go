@@ -219,7 +219,9 @@ func (s *Service) attempt(ctx context.Context, c *call, d *definition, req proto
 	defer in.release()
 	known := s.catalog.get(d.hash)
 	if !known.valid() {
-		in.refresh(ctx)
+		if err := in.refresh(ctx); err != nil {
+			return result, false, err
+		}
 		known = s.catalog.get(d.hash)
 	}
 	info, err := s.checkCall(d, known, req)

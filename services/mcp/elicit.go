@@ -14,6 +14,9 @@ func (in *instance) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.El
 	if c == nil {
 		return &mcp.ElicitResult{Action: "cancel"}, nil
 	}
+	if in.s.answer != nil {
+		return in.s.answer(ctx, c, req.Params), nil
+	}
 	c.mu.Lock()
 	c.wanted = append(c.wanted, text.Clip(clean(text.OneLine(req.Params.Message), 1000), 300))
 	c.mu.Unlock()

@@ -32,7 +32,7 @@ func (in *instance) transport() (mcp.Transport, error) {
 	}
 	in.hide = hide
 	t := &mcp.StreamableClientTransport{
-		Endpoint: in.d.URL, HTTPClient: newHTTPClient(headers, in.d.resultBytes()), DisableStandaloneSSE: true, MaxEventSize: in.d.resultBytes(),
+		Endpoint: in.d.URL, HTTPClient: newHTTPClient(headers, in.d.resultBytes()), DisableStandaloneSSE: !in.s.standalone, MaxEventSize: in.d.resultBytes(),
 	}
 	if !hasAuthorization(headers) {
 		t.OAuthHandler = &authorizer{s: in.s, d: in.d}

@@ -369,8 +369,10 @@ func (in *instance) start(ctx context.Context) error {
 		}
 		return failed
 	}
-	in.refresh(ctx)
-	return nil
+	if err = in.refresh(ctx); err != nil { // tools/list may ask for a login although initialize does not
+		in.session.Close()
+	}
+	return err
 }
 
 // errNoDiscover: a server did not answer server/discover.
@@ -400,8 +402,15 @@ func (in *instance) connect(ctx context.Context, version string) error {
 	asked := false
 	client.AddSendingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if method != "server/discover" || in.program == nil {
+			if method != "server/discover" {
 				return next(ctx, method, req)
+			}
+			if in.program == nil {
+				result, err := next(ctx, method, req)
+				if needed := errors.Is(err, errNeedsLogin); needed { // initialize would only be refused, too
+					cancel(errNeedsLogin)
+				}
+				return result, err
 			}
 			asked = true
 			timer := time.AfterFunc(handshakeTimeout, func() { cancel(errNoDiscover) })
@@ -415,10 +424,12 @@ func (in *instance) connect(ctx context.Context, version string) error {
 		}
 	})
 	in.session, err = client.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
-	}
-	if in.program != nil {
+	case context.Cause(ctx) == errNeedsLogin:
+		return errNeedsLogin
+	case in.program != nil:
 		in.program.end()
 		if ctx.Err() == nil || errors.Is(context.Cause(ctx), errNoDiscover) {
 			err = cmp.Or(in.ended(), err)
@@ -451,8 +462,9 @@ func (in *instance) ended() error {
 	return in.program.reason()
 }
 
-// refresh asks for tools and prompts.
-func (in *instance) refresh(ctx context.Context) {
+// refresh asks for tools and prompts. The error is errNeedsLogin; other problems are part of
+// what is known then.
+func (in *instance) refresh(ctx context.Context) error {
 	var tools []*mcp.Tool
 	var problems []string
 	e := entry{Protocol: in.protocol(), Listed: true}
@@ -462,6 +474,9 @@ func (in *instance) refresh(ctx context.Context) {
 			params := &mcp.ListToolsParams{}
 			for len(tools) <= toolsMax {
 				page, err := in.session.ListTools(ctx, params)
+				if errors.Is(err, errNeedsLogin) {
+					return errNeedsLogin
+				}
 				if err != nil {
 					problems = append(problems, clean("tools/list: "+message(err), 300))
 					break
@@ -492,6 +507,7 @@ func (in *instance) refresh(ctx context.Context) {
 		e.Legacy = known.Legacy
 		*known = e
 	})
+	return nil
 }
 
 // prompts asks for the prompts.
@@ -523,7 +539,7 @@ func (in *instance) refreshSoon() {
 	defer in.release()
 	ctx, cancel := context.WithTimeout(context.Background(), in.d.start())
 	defer cancel()
-	in.refresh(ctx)
+	_ = in.refresh(ctx) // the next call reports it
 }
 
 // progressed handles a progress notification.

@@ -24,7 +24,7 @@ import (
 var bin string // directory of the programs
 
 func TestMain(m *testing.M) {
-	zinotest.Child(zinotest.Roles{"server": serve})
+	zinotest.Child(zinotest.Roles{"server": serve, "conform": conform})
 	os.Exit(run(m))
 }
 

@@ -38,6 +38,12 @@ type Service struct {
 	current  atomic.Pointer[settings]
 	load     func() (*config.Config, error) // nil: reload changes nothing
 
+	// answer answers the questions of servers; nil: all are cancelled.
+	answer func(context.Context, *call, *mcp.ElicitParams) *mcp.ElicitResult
+	// standalone keeps a stream open for the requests of servers with a URL, which else come
+	// on the streams of calls.
+	standalone bool
+
 	exc     *rpc.Client
 	catalog *catalog
 	secrets secrets
