@@ -180,9 +180,11 @@ type CallTool struct {
 	// Token is the token of the turn whose model asks, as of call of exc: its mode, and
 	// the policy, decide. Absent: a person asks.
 	Token string `json:"token,omitzero"`
-	// Grant is the token of an approval, as of call of exc; or the token of a server, for
-	// its start.
+	// Grant is the token of an approval, as of call of exc.
 	Grant string `json:"grant,omitzero"`
+	// ServerToken is the token that a host's constellation needs to start the server:
+	// the details of the error approval with kind "server".
+	ServerToken string `json:"server_token,omitzero"`
 }
 
 // ToolResult is the result of a call.

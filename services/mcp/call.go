@@ -42,7 +42,7 @@ const outputEvery = 100 * time.Millisecond
 func (s *Service) Call(ctx context.Context, req proto.CallTool, out *rpc.Out) (proto.ToolResult, error) {
 	started := time.Now()
 	req.Arguments = bytes.Clone(req.Arguments)
-	serverToken := ""
+	serverToken := req.ServerToken
 	if gate.IsServer(req.Grant) {
 		serverToken, req.Grant = req.Grant, ""
 	}
