@@ -228,6 +228,8 @@ func valuesOf(field reflect.StructField) []reflect.Value {
 		return []reflect.Value{reflect.ValueOf("text")}
 	case reflect.TypeFor[int]():
 		return []reflect.Value{reflect.ValueOf(7)}
+	case reflect.TypeFor[*bool]():
+		return []reflect.Value{reflect.ValueOf(new(false)), reflect.ValueOf(new(true))}
 	case reflect.TypeFor[*float64]():
 		return []reflect.Value{reflect.ValueOf(new(0.0)), reflect.ValueOf(new(1.5))}
 	case reflect.TypeFor[*[]string]():

@@ -333,15 +333,15 @@ func rss(t testing.TB, pid int) int {
 
 // idle reports whether the programs tr have written nothing since the last call.
 func idle(last *string) bool {
-	now := ""
+	var now strings.Builder
 	for pid, line := range zinotest.CommandLines() {
 		if strings.HasPrefix(line, "tr ") {
 			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
-			now += string(text)
+			now.WriteString(string(text))
 		}
 	}
-	same := now == *last
-	*last = now
+	same := now.String() == *last
+	*last = now.String()
 	time.Sleep(20 * time.Millisecond)
 	return same
 }

@@ -218,12 +218,12 @@ func TestSearch(t *testing.T) {
 
 // TestShared: many sessions share the process of a server.
 func TestShared(t *testing.T) {
-	text := ""
+	var text strings.Builder
 	names := []string{"a", "b", "c", "d", "e"}
 	for _, name := range names {
-		text += server(name, "", name)
+		text.WriteString(server(name, "", name))
 	}
-	e := newRunning(t, text)
+	e := newRunning(t, text.String())
 	var mu sync.Mutex
 	pids := map[string]bool{}
 	var wg sync.WaitGroup

@@ -209,7 +209,7 @@ func (c *catalog) save() {
 	hashes := slices.SortedFunc(maps.Keys(c.entries), func(a, b string) int {
 		return cmp.Or(c.entries[b].Used.Compare(c.entries[a].Used), strings.Compare(a, b))
 	})
-	data := []byte(fmt.Sprintf(`{"version":%d,"servers":{`, catalogVersion))
+	data := fmt.Appendf(nil, `{"version":%d,"servers":{`, catalogVersion)
 	empty := len(data)
 	for i, hash := range hashes {
 		one, err := json.Marshal(c.entries[hash])

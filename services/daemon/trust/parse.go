@@ -83,17 +83,18 @@ func (f *found) parseMCP(content []byte) error {
 		words := texts(def["command"])
 		words = append(words, texts(def["args"])...)
 		f.scripts = append(f.scripts, words...)
-		line := strings.Join(append(words, texts(def["url"])...), " ")
+		var line strings.Builder
+		line.WriteString(strings.Join(append(words, texts(def["url"])...), " "))
 		for _, key := range []string{"env", "headers"} {
 			values, _ := def[key].(map[string]any)
 			for _, k := range slices.Sorted(maps.Keys(values)) {
-				line += fmt.Sprintf(" [%s=%v]", k, values[k])
+				line.WriteString(fmt.Sprintf(" [%s=%v]", k, values[k]))
 			}
 		}
 		if cwd, ok := def["cwd"].(string); ok {
-			line += " [cwd " + cwd + "]"
+			line.WriteString(" [cwd " + cwd + "]")
 		}
-		fmt.Fprintf(&details, "%s: %s\n", text.VisibleLine(name), text.VisibleLine(line))
+		fmt.Fprintf(&details, "%s: %s\n", text.VisibleLine(name), text.VisibleLine(line.String()))
 	}
 	f.Details = details.String()
 	f.content, err = json.Marshal(map[string]any{"mcpServers": orEmpty(servers)})

@@ -75,8 +75,10 @@ func (s *Store) GetAttachment(_ context.Context, req proto.GetAttachment) (proto
 	}
 	path := filepath.Join(req.SessionID+filesEnd, name)
 	missing := func(why string) error {
-		return &proto.Error{Code: proto.CodeNotFound, Kind: proto.ErrorKindAttachment, Details: req.ID,
-			Message: fmt.Sprintf("Session %s has no attachment %s: %s %s", text.Quote(req.SessionID), name[:12], filepath.Join(s.root.Name(), path), why)}
+		return &proto.Error{
+			Code: proto.CodeNotFound, Kind: proto.ErrorKindAttachment, Details: req.ID,
+			Message: fmt.Sprintf("Session %s has no attachment %s: %s %s", text.Quote(req.SessionID), name[:12], filepath.Join(s.root.Name(), path), why),
+		}
 	}
 	info, err := s.root.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -184,14 +184,15 @@ func PlaceFiles(list []Message, wire string, native bool) []Message {
 		if len(moved) == 0 {
 			return
 		}
-		text := "["
+		var text strings.Builder
+		text.WriteString("[")
 		for i, f := range moved {
 			if i > 0 {
-				text += ", "
+				text.WriteString(", ")
 			}
-			text += f.title()
+			text.WriteString(f.title())
 		}
-		out = append(out, Message{Role: "user", Text: text + " of the tool's result]", Files: moved})
+		out = append(out, Message{Role: "user", Text: text.String() + " of the tool's result]", Files: moved})
 		moved = nil
 	}
 	for _, m := range list {
