@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"zino/pkg/config"
@@ -14,7 +15,7 @@ import (
 func TestServiceGivesUp(t *testing.T) {
 	w := newWorld(t)
 	zino := w.install(t)
-	for _, name := range config.Services {
+	for _, name := range append(slices.Clone(config.Services), "mcp") {
 		script := "#!/bin/sh\necho started >&2\necho 'zino-" + name + ": its file is wrong' >&2\nexit 1\n"
 		zinotest.Must(t, os.WriteFile(filepath.Join(w.home, "zino-"+name), []byte(script), 0o755))
 	}

@@ -97,7 +97,7 @@ func (s *scripted) serve(conn net.Conn) {
 		}
 		c := &call{typ: typ, request: string(payload), conn: conn}
 		s.mu.Lock()
-		if typ != "ping" && typ != "forward" && typ != "describe" {
+		if typ != "ping" && typ != "forward" && typ != "describe" && typ != "trust" {
 			s.requests = append(s.requests, c.request)
 		}
 		for _, request := range s.requests {
@@ -112,6 +112,8 @@ func (s *scripted) serve(conn net.Conn) {
 			c.send(`{"type":"pong","service":"daemon","proto":30,"uptime_s":1}`)
 		case "describe":
 			c.send(describe)
+		case "trust": // of a project without files
+			c.send(`{"type":"trust_report","files":[]}`)
 		case "forward":
 			if strings.Contains(c.request, `"find_session"`) && strings.Contains(c.request, "5b0c") {
 				c.send(`{"type":"session_summary","session_id":"5b0c1e52-9f1c-4f0e-8f5b-1f6e1d2c3b4a","messages":0,"updated":"2026-11-22T10:00:00Z","text":""}`)

@@ -36,8 +36,8 @@ func TrustBy(ctx context.Context, env *command.Env, d *connect.Daemon, root stri
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return command.Interruption(ctx)
-		case errors.Is(err, rpc.ErrConnect), isUnknown(err):
-			return nil // the turn reports it; an older daemon uses no such files
+		case errors.Is(err, rpc.ErrConnect), errors.Is(err, proto.ErrUnavailable), errors.Is(err, proto.ErrUnknown):
+			return nil // the turn reports it; a daemon without the method uses no such files
 		case err != nil:
 			env.Say("Warning: no file of the project is used: %v", err)
 			return nil
@@ -78,11 +78,6 @@ func TrustBy(ctx context.Context, env *command.Env, d *connect.Daemon, root stri
 		}
 		return nil
 	}
-}
-
-func isUnknown(err error) bool {
-	e, ok := errors.AsType[*proto.Error](err)
-	return ok && e.Code == proto.CodeUnknown
 }
 
 // asked reports whether a question is about a file.
