@@ -181,7 +181,7 @@ func TestHooksOfTurns(t *testing.T) {
 }
 
 // TestHooksThatMisbehave checks hooks that hang with children, flood, read nothing, fail, and
-// print nonsense: the call goes on, the user is told, and no process is left.
+// print nonsense: the call goes on, a notice names it, and no process is left.
 func TestHooksThatMisbehave(t *testing.T) {
 	const mark = "hook-child-of-" // in the command lines of what hooks start
 	own := mark + filepath.Base(t.TempDir()) + fmt.Sprint(os.Getpid())

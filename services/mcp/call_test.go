@@ -124,7 +124,7 @@ func TestTimeout(t *testing.T) {
 	e := newRunning(t, server("test", "timeout_secs = 1")+"CANCELLED = \""+cancelled+"\"\n")
 	e.text("test", "echo", `{"name":"a"}`)
 	zinotest.Equal(t, "timeout", e.fails("test", "sleep_seconds", `{"seconds":60}`), "timeout: test gave no answer in time")
-	zinotest.Eventually(t, "the server is told", func() bool { _, err := os.Stat(cancelled); return err == nil })
+	zinotest.Eventually(t, "the server reads the cancellation", func() bool { _, err := os.Stat(cancelled); return err == nil })
 	a := e.ask("test", "sleep_seconds", `{"seconds":2,"progress":8}`)
 	zinotest.Equal(t, "text", a.Data.Text, "slept")
 	if len(a.progress) < 3 || a.progress[0] != "1/8 sleeping\n" {
@@ -136,7 +136,7 @@ func TestTimeout(t *testing.T) {
 	if _, err := e.request(ctx, proto.CallTool{Server: "test", Tool: "sleep_seconds", Arguments: proto.Raw(`{"seconds":60}`)}); err == nil {
 		t.Error("a call whose caller hung up has a result")
 	}
-	zinotest.Eventually(t, "the server is told", func() bool { _, err := os.Stat(cancelled); return err == nil })
+	zinotest.Eventually(t, "the server reads the cancellation", func() bool { _, err := os.Stat(cancelled); return err == nil })
 }
 
 // TestBrokenDefinitions: what is wrong with the tools of a server is named, the others work.

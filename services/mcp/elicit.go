@@ -25,7 +25,7 @@ func (in *instance) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.El
 
 // asker returns the call in which a server asks a question. Since 2026-07-28 the question is
 // in the call's context. Before, it is certain only if all calls in flight belong to one
-// session; else there is none, and from then on the instance makes one call at a time.
+// session; else asker returns nil, and from then on the instance makes one call at a time.
 func (in *instance) asker(ctx context.Context) *call {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		return c

@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 type Document struct {
 	// File is the name for errors.
 	File string
-	// Body is the text after the front matter, the whole text if there is none. Lines
+	// Body is the text after the front matter, the whole text without it. Lines
 	// end with \n.
 	Body string
 	// Found reports whether the file has front matter.
@@ -160,7 +160,7 @@ func (d *Document) syntax(err error) error {
 
 func (d *Document) fault(line int, reason string) error { return &Error{d.File, line, reason} }
 
-// alias returns the line of the first alias below n, 0 if there is none.
+// alias returns the line of the first alias below n, 0 without one.
 func alias(n *yaml.Node) int {
 	if n.Kind == yaml.AliasNode {
 		return n.Line

@@ -40,7 +40,7 @@ type Folder struct {
 	// sha256(content)" of all files, the mode in octal as in stat(2). The content of a
 	// symbolic link is its target.
 	SHA256 string
-	// Main is the content of SKILL.md that was hashed, nil if there is none.
+	// Main is the content of SKILL.md that was hashed, nil if it is missing.
 	Main []byte
 	// Files are the paths of the other files, sorted.
 	Files []string

@@ -38,7 +38,7 @@ const (
 
 // Project is what the trusted files of a project say.
 type Project struct {
-	MCP      proto.Raw // {"mcpServers":{…}} of .mcp.json, in canonical form; nil: there is none
+	MCP      proto.Raw // {"mcpServers":{…}} of .mcp.json, in canonical form; nil: no trusted file
 	MCPFile  string    // its path
 	Settings []Settings
 	Skills   []proto.ProjectSkill
