@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"zino/pkg/approval"
-	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
@@ -99,7 +98,7 @@ func answer(cmd *cobra.Command, env *command.Env, args []string, req proto.Appro
 		}
 		io.WriteString(env.Err, render.Line(a.ID)+": "+render.Approval(&a, "", term.IsTerminal(env.Err) && term.Fancy())) // an error on stderr cannot be reported
 		if a.State == proto.ApprovalPending && !yes && term.IsTerminal(env.In) {
-			if ok, err := confirm(ctx, env, question(&a, req)); !ok {
+			if ok, err := env.Confirm(ctx, question(&a, req)); !ok {
 				return err
 			}
 		}
@@ -136,28 +135,4 @@ func question(a *proto.Approval, req proto.Approve) string {
 		return "Always allow " + what + " below " + render.Home(a.Call.Root) + "? [y/n] "
 	}
 	return "Allow it once? [y/n] "
-}
-
-// confirm asks until the answer is yes or no. What was typed before is discarded.
-func confirm(ctx context.Context, env *command.Env, question string) (bool, error) {
-	screen := term.Screen(env.Err)
-	term.Discard(env.In)
-	for {
-		io.WriteString(screen, text.Visible(question))
-		line, err := term.ReadLineUntil(ctx, env.In)
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
-			return true, nil
-		case "n", "no":
-			env.Say("Nothing was changed.")
-			return false, render.ErrReported
-		}
-		if err != nil {
-			io.WriteString(screen, "\n")
-			if ctx.Err() == nil {
-				err = render.ErrReported
-			}
-			return false, err
-		}
-	}
 }

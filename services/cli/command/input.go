@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"time"
 	"unicode/utf8"
 
+	"zino/pkg/text"
 	"zino/services/cli/render"
+	"zino/services/cli/term"
 )
 
 // inputMax is how many bytes standard input may add to a prompt.
@@ -63,7 +66,7 @@ func checkInput(data []byte) error {
 	case len(data) > inputMax:
 		return render.Usage("it has more than %d MiB: give the model a path to read instead", inputMax>>20)
 	case isImage(data):
-		return render.Usage("Images are not taken yet: give text")
+		return render.Usage("it is an image: give it to zino exec with --image FILE")
 	case nul >= 0:
 		return render.Usage("it is binary: byte %d is NUL; give text", nul)
 	case !utf8.Valid(data):
@@ -79,4 +82,29 @@ func isImage(data []byte) bool {
 		}
 	}
 	return len(data) > 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP"
+}
+
+// Confirm asks a question on the terminal until the answer is yes or no. What was typed
+// before is discarded. A no is reported here.
+func (e *Env) Confirm(ctx context.Context, question string) (bool, error) {
+	screen := term.Screen(e.Err)
+	term.Discard(e.In)
+	for {
+		io.WriteString(screen, text.Visible(question))
+		line, err := term.ReadLineUntil(ctx, e.In)
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return true, nil
+		case "n", "no":
+			e.Say("Nothing was changed.")
+			return false, render.ErrReported
+		}
+		if err != nil {
+			io.WriteString(screen, "\n")
+			if ctx.Err() == nil {
+				err = render.ErrReported
+			}
+			return false, err
+		}
+	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"zino/pkg/rpc"
-	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
@@ -113,7 +112,7 @@ confirm it unless --yes is given. It does not run in a command of a model.`,
 					io.WriteString(env.Err, turn.TrustText(f)) // an error on stderr cannot be reported
 				}
 				if !yes && term.IsTerminal(env.In) {
-					if ok, err := confirm(ctx, env); !ok {
+					if ok, err := env.Confirm(ctx, "Trust this? [y/n] "); !ok {
 						return err
 					}
 				}
@@ -221,28 +220,4 @@ func find(ctx context.Context, d *connect.Daemon, path string) (proto.TrustFile,
 func set(ctx context.Context, d *connect.Daemon, req proto.SetTrust) error {
 	_, err := rpc.Call(ctx, d.Client, proto.DaemonSetTrust, req)
 	return err
-}
-
-// confirm asks until the answer is yes or no. What was typed before is discarded.
-func confirm(ctx context.Context, env *command.Env) (bool, error) {
-	screen := term.Screen(env.Err)
-	term.Discard(env.In)
-	for {
-		io.WriteString(screen, text.Visible("Trust this? [y/n] "))
-		line, err := term.ReadLineUntil(ctx, env.In)
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
-			return true, nil
-		case "n", "no":
-			env.Say("Nothing was changed.")
-			return false, render.ErrReported
-		}
-		if err != nil {
-			io.WriteString(screen, "\n")
-			if ctx.Err() == nil {
-				err = render.ErrReported
-			}
-			return false, err
-		}
-	}
 }
