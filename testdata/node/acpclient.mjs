@@ -1,18 +1,12 @@
 // A foreign ACP client of version 1: it starts the agent of its arguments, writes all lines
 // of both directions to the file of $LINES, and prints what it gets.
 import { spawn } from "node:child_process";
-import fs from "node:fs";
-import { Readable, Transform, Writable } from "node:stream";
+import { Readable, Writable } from "node:stream";
 import * as acp from "@agentclientprotocol/sdk";
+import { tap } from "./tap.mjs";
 
 const [command, ...args] = process.argv.slice(2);
 const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
-const tap = (mark) => new Transform({
-  transform(chunk, _, done) {
-    for (const line of chunk.toString().split("\n")) if (line) fs.appendFileSync(process.env.LINES, mark + line + "\n");
-    done(null, chunk);
-  },
-});
 const toAgent = tap("> ");
 toAgent.pipe(child.stdin);
 const stream = acp.ndJsonStream(Writable.toWeb(toAgent), Readable.toWeb(child.stdout.pipe(tap("< "))));
