@@ -171,7 +171,7 @@ edit end_turn tool_call:edit tool_call_update:in_progress tool_call_update:compl
 diff a.txt "zero\none\n" "zero\ntwo\n"
 link end_turn I looked.
 set model=default sandbox=default mode=ask
-colour: -32602 there is no option "colour"
+colour: -32602 unknown option "colour"
 asked: bash wants to run (mode ask: commands at level off), sandbox off | allow_once allow_always allow_always reject_once
 allowed end_turn It ran.
 asked: bash wants to run (mode ask: commands at level off), sandbox off | allow_once allow_always allow_always reject_once
@@ -181,9 +181,9 @@ cancelled cancelled
 length max_tokens
 failed: -32603 HTTP 400: no invalid
 list 1 true say hello
-closed: -32002 there is no session "ID"
+closed: -32002 no such session: "ID"
 load 8 true true
-unknown: -32002 there is no session "none"
+unknown: -32002 no such session: "none"
 again end_turn Hello from Zino.
 left 0
 method: -32601

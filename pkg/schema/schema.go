@@ -245,7 +245,7 @@ func (c *checker) target(ref, at string) (any, error) {
 			return sub, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: there is no schema at %s", at, ref)
+	return nil, fmt.Errorf("%s: no schema at %s", at, ref)
 }
 
 // lookup returns what a reference such as #/$defs/a leads to.

@@ -19,7 +19,7 @@ func TestParseNamesThePlace(t *testing.T) {
 		{`{"properties":{"a/b":{"pattern":"(?=x)"}}}`, "/properties/a~1b/pattern: "},
 		{`{"patternProperties":{"(?=x)":{}}}`, "/patternProperties/(?=x): "},
 		{`{"items":{"$ref":"https://example.com/x.json"}}`, "/items/$ref: only references such as #/$defs/NAME"},
-		{`{"items":{"$ref":"#/$defs/x"}}`, "/items/$ref: there is no schema at #/$defs/x"},
+		{`{"items":{"$ref":"#/$defs/x"}}`, "/items/$ref: no schema at #/$defs/x"},
 		{`{"items":{"$ref":7}}`, "/items/$ref: "},
 		{`{"$dynamicRef":"#a"}`, "/$dynamicRef: $dynamicRef is not supported"},
 		{`{"items":{"$id":"x"}}`, "/items/$id: "},

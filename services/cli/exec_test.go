@@ -86,7 +86,7 @@ func TestExecInput(t *testing.T) {
 		{"blanks", " \n\n", "look", ""},
 		{"binary", "a\x00b", "", "Error [usage]: standard input: it is binary: byte 1 is NUL; give text\n"},
 		{"not UTF-8", "a\xe9b", "", "Error [usage]: standard input: it is not UTF-8 text; convert it first, with iconv\n"},
-		{"an image", "\x89PNG\r\n\x1a\n\x00", "", "Error [usage]: standard input: Images are not taken yet: give text\n"},
+		{"an image", "\x89PNG\r\n\x1a\n\x00", "", "Error [usage]: standard input: it is an image: give it to zino exec with --image FILE\n"},
 		{"too much", strings.Repeat("x", 8<<20+1), "", "Error [usage]: standard input: it has more than 8 MiB: "},
 		{"control characters", "a\x1b[31m\r\n", "look\n\na\x1b[31m", ""},
 	} {

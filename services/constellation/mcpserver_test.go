@@ -139,7 +139,7 @@ func TestMCPServer(t *testing.T) {
 
 // TestMCPServerTools checks --tools, and a server without a daemon.
 func TestMCPServerTools(t *testing.T) {
-	if _, err := server.New(server.Options{Tools: []string{"asks"}}, slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), `there is no tool "asks": want memory_search, `) {
+	if _, err := server.New(server.Options{Tools: []string{"asks"}}, slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), `unknown tool "asks": want memory_search, `) {
 		t.Errorf("error %v", err)
 	}
 	session := mcpSession(t, server.Options{Daemon: filepath.Join(t.TempDir(), "none"), Tools: []string{"memory_search"}}, nil)

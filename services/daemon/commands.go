@@ -100,7 +100,7 @@ func (s *Service) expand(ctx context.Context, req *proto.Chat) error {
 	case i < 0 && err != nil:
 		return err
 	case i < 0:
-		return proto.Errorf(proto.CodeNotFound, "there is no command /%s: write it to .claude/commands/%s.md, or send the text with a blank in front", req.Command, req.Command)
+		return proto.Errorf(proto.CodeNotFound, "unknown command /%s: write it to .claude/commands/%s.md, or send the text with a blank in front", req.Command, req.Command)
 	case all[i].Untrusted:
 		return proto.Errorf(proto.CodeDenied, "the command /%s is not trusted: zino trust add %s", req.Command, text.VisibleLine(all[i].Path))
 	case all[i].Problem != "":

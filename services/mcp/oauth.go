@@ -312,7 +312,7 @@ func (s *Service) LoginEnd(ctx context.Context, req proto.LoginEnd) (proto.Empty
 	delete(s.oauth.pending, req.Login)
 	s.oauth.mu.Unlock()
 	if p == nil {
-		return proto.Empty{}, proto.Errorf(proto.CodeNotFound, "there is no such login: begin it again")
+		return proto.Empty{}, proto.Errorf(proto.CodeNotFound, "unknown or expired login: begin it again")
 	}
 	defer p.cancel()
 	p.answer <- &auth.AuthorizationResult{Code: req.Code, State: req.State, Iss: req.Iss}

@@ -226,7 +226,7 @@ func parse(s *proto.Skill, content []byte) {
 		}
 	}
 	if !usableName(s.Name) {
-		fail(max(1, d.Line("name")), "there is no usable name: rename the folder, or add a name of a-z, 0-9 and hyphens")
+		fail(max(1, d.Line("name")), "no usable name: rename the folder, or add a name of a-z, 0-9 and hyphens")
 		return
 	}
 	description, err := d.Text("description")

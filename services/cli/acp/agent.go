@@ -425,7 +425,7 @@ func (a *agent) known(ctx context.Context, id string) (proto.SessionSummary, err
 	return found, err
 }
 
-func unknown(id string) error { return failure(codeNotFound, "there is no session %q", id) }
+func unknown(id string) error { return failure(codeNotFound, "no such session: %q", id) }
 
 // session returns a session that the client has begun or loaded.
 func (a *agent) session(id string) (*session, error) {

@@ -303,7 +303,7 @@ func (a *agent) setOption(ctx context.Context, p sessionParams) (any, error) {
 		}
 		to = &sess.mode
 	default:
-		return nil, invalid("there is no option %q", p.ConfigID)
+		return nil, invalid("unknown option %q", p.ConfigID)
 	}
 	a.mu.Lock()
 	*to = value

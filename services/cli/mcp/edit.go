@@ -360,7 +360,7 @@ func readSecret(ctx context.Context, env *command.Env, name string) (string, err
 		err = nil
 	}
 	if value = strings.TrimRight(value, "\r"); err == nil && value == "" {
-		err = fmt.Errorf("there is no value for --secret %s", name)
+		err = fmt.Errorf("no value for --secret %s", name)
 	}
 	return value, err
 }

@@ -55,7 +55,7 @@ func New(o Options, log *slog.Logger) (*Server, error) {
 	}
 	for _, name := range o.Tools {
 		if !slices.ContainsFunc(list, func(t tool) bool { return t.definition.Name == name }) {
-			return nil, fmt.Errorf("there is no tool %q: want %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("unknown tool %q: want %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	s := &Server{o: o, asking: make(chan struct{}, 1), log: log}
