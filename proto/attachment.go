@@ -6,7 +6,9 @@ var (
 	// MemPutAttachment stores a file with a session, which need not exist yet. The answer
 	// comes when it is on disk. PNG, JPEG, GIF, WebP and PDF are accepted, by content: an
 	// image of up to 3,932,160 bytes and 50 million pixels, a PDF of up to 10 MiB, and 200
-	// MiB in a session. The same bytes have the same id.
+	// MiB in a session. With the media type "text/plain" it is a text in UTF-8 of up to 10
+	// MiB: the result of a tool that is too long for a model. The same bytes have the same
+	// id.
 	MemPutAttachment = method[PutAttachment, Attachment]("mem", "put_attachment", "attachment")
 	// MemGetAttachment returns a file of a session. One that is missing or damaged is the
 	// error not_found, kind "attachment".
@@ -47,7 +49,7 @@ type PutAttachment struct {
 	SessionID string `json:"session_id"`
 	// Name is the file's name without directories.
 	Name string `json:"name,omitzero"`
-	// MediaType is what the caller takes the file for. The content decides.
+	// MediaType is "text/plain" for a text. Else the content decides.
 	MediaType string `json:"media_type,omitzero"`
 	// Data is the content, in base64.
 	Data []byte `json:"data"`
@@ -99,10 +101,15 @@ const ErrorKindAttachment = "attachment"
 // attachment.
 const TypeAttachment = "attachment"
 
+// AttachmentPath begins a path of the tool read that names a text of the session by its
+// id. "@" and a number of bytes behind the id is where to begin.
+const AttachmentPath = "attachment:"
+
 // Limits of attachments, in bytes.
 const (
 	AttachmentImageMax   = 3932160   // an image: 5 MiB in base64
 	AttachmentPDFMax     = 10 << 20  // a PDF
+	AttachmentTextMax    = 10 << 20  // the text of a result
 	AttachmentSessionMax = 200 << 20 // all of a session
 	AttachmentsMax       = 20        // files of a prompt
 )

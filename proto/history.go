@@ -96,4 +96,5 @@ var Changelog = [...]string{
 	"91 2026-11-23  hooks and test_hooks of the daemon; hooks and transcript of run, packet hook; run_input and hook of tool_requested, of the tool_use of a session log and of the calls of run; ask of call, execute and eval; hook of tool results; messages via hook; notice hook; stop reason hook",
 	"92 2026-11-23  commands of the daemon; command and arguments of chat, turn_start and the messages of a session log",
 	"93 2026-11-23  mcp_servers of chat and turn_start",
+	"94 2026-11-24  texts of put_attachment and get_attachment",
 }

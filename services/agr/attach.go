@@ -1,15 +1,18 @@
 package agr
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
 	"zino/pkg/attach"
 	"zino/pkg/attach/kind"
 	"zino/pkg/rpc"
+	"zino/pkg/text"
 	"zino/proto"
 )
 
@@ -62,6 +65,83 @@ func (t *turn) keepFiles(files []proto.FileData) (kept []proto.Attachment, probl
 		kept = append(kept, a)
 	}
 	return kept, problems
+}
+
+// shortText returns a text with about t.outputBytes bytes. A longer one is stored with the
+// session; its head and tail, and how to read all of it, take its place.
+func (t *turn) shortText(s string) string {
+	if t.outputBytes <= 0 || len(s) <= t.outputBytes {
+		return s
+	}
+	return text.Middle(s, t.outputBytes/4*3, t.outputBytes/4, "\n... (%d bytes are left out here; "+t.keepText(s)+") ...\n")
+}
+
+// keepText stores a text in parts, and says how to read it.
+func (t *turn) keepText(s string) string {
+	var paths []string
+	for s != "" {
+		part := []byte(text.Head(s, proto.AttachmentTextMax))
+		s = s[len(part):]
+		a, err := kind.TextReference("result.txt", part)
+		switch {
+		case err != nil:
+		case t.req.NoSave || !t.session:
+			t.files.put(a.ID, part)
+		default:
+			a, err = rpc.Call(t.ctx, t.mem, proto.MemPutAttachment, proto.PutAttachment{SessionID: t.req.SessionID, Name: a.Name, MediaType: a.MediaType, Data: part})
+		}
+		if err != nil {
+			return "they cannot be read later: " + strings.ReplaceAll(err.Error(), "%", "%%")
+		}
+		paths = append(paths, proto.AttachmentPath+a.ID)
+	}
+	return "read gets the whole with the path " + strings.Join(paths, " and then ")
+}
+
+// readPart is how many bytes of a stored text read returns.
+const readPart = 50 << 10
+
+// readFile has exc read a file. It reads itself what shortText has stored.
+func (t *turn) readFile(c *call, f fields) result {
+	path, _ := f.text("path")
+	id, isText := strings.CutPrefix(path, proto.AttachmentPath)
+	id, at, isPart := strings.Cut(id, "@")
+	from, err := strconv.Atoi(at)
+	if _, ok := kind.Sum(id); !ok || !isText || isPart && (err != nil || from < 0) {
+		return t.callExc(c, f)
+	}
+	if c.ask() != "" { // exc, which asks else, does not take part
+		if err := t.permit(c, readTool); err != nil {
+			return failed(err)
+		}
+	}
+	data := t.files.get(id)
+	if data == nil {
+		got, err := rpc.Call(t.ctx, t.mem, proto.MemGetAttachment, proto.GetAttachment{SessionID: t.req.SessionID, ID: id})
+		if err != nil {
+			return failed(err)
+		}
+		data = got.Data
+	}
+	if info, ok := kind.Of(data); ok {
+		return result{text: "An attachment of the session, " + info.MediaType + ".", files: []proto.FileData{{Name: id[len(id)-8:], Data: data}}}
+	}
+	rest := data[min(from, len(data)):]
+	part := text.Head(rest, readPart)
+	reply := textPart{Path: path, Content: string(bytes.ToValidUTF8(part, []byte("\ufffd"))), Truncated: len(part) < len(rest), Bytes: len(data)}
+	if reply.Truncated {
+		reply.Notice = fmt.Sprintf("Bytes %d to %d of %d. The next: %s%s@%[2]d", from, from+len(part), len(data), proto.AttachmentPath, id)
+	}
+	return result{data: success(reply)}
+}
+
+// textPart is a part of a stored text, in the form of exc's read.
+type textPart struct {
+	Path      string `json:"path"`
+	Content   string `json:"content"`
+	Truncated bool   `json:"truncated"`
+	Bytes     int    `json:"bytes"`
+	Notice    string `json:"notice,omitzero"`
 }
 
 // unheld returns the ids of the attachments that rtr asks for, nil for any other error.

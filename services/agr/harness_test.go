@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"zino/pkg/attach/kind"
 	"zino/pkg/catalog"
 	"zino/pkg/config"
 	"zino/pkg/rpc"
@@ -331,6 +332,18 @@ type memory struct {
 }
 
 func (m *memory) register(s *rpc.Server) {
+	files := map[string][]byte{}
+	rpc.Handle(s, proto.MemPutAttachment, func(_ context.Context, req proto.PutAttachment) (proto.Attachment, error) {
+		a, err := kind.TextReference(req.Name, req.Data)
+		files[req.SessionID+a.ID] = req.Data
+		return a, err
+	})
+	rpc.Handle(s, proto.MemGetAttachment, func(_ context.Context, req proto.GetAttachment) (proto.AttachmentData, error) {
+		if files[req.SessionID+req.ID] == nil {
+			return proto.AttachmentData{}, proto.Errorf(proto.CodeNotFound, "no attachment")
+		}
+		return proto.AttachmentData{ID: req.ID, Data: files[req.SessionID+req.ID]}, nil
+	})
 	rpc.Handle(s, proto.MemStoreHard, func(_ context.Context, req proto.StoreHard) (proto.Stored, error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 
 	"zino/pkg/gate"
 	"zino/pkg/rpc"
-	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -78,7 +77,9 @@ func (t *turn) searchMCP(_ *call, f fields) result {
 	for _, schema := range schemas {
 		lines = append(lines, string(schema))
 	}
-	return result{text: strings.Join(lines, "\n")}
+	r := t.masked(result{text: strings.Join(lines, "\n")}) // before it is stored
+	r.text = t.shortText(r.text)
+	return r
 }
 
 // callMCP carries out mcp_call.
@@ -122,34 +123,36 @@ func (t *turn) useMCP(c *call, server, name string, arguments proto.Raw) result 
 	case !isEnvelope(answer.Result):
 		return failed(errors.New("mcp answered with something that is not a result"))
 	}
-	return result{data: shortened(answer.Result, t.outputBytes), files: answer.Attachments}
+	r := t.masked(result{data: answer.Result, files: answer.Attachments}) // before it is stored
+	r.data = t.shortened(r.data)
+	return r
 }
 
-// shortened returns an envelope whose text and structured value have at most about limit
-// bytes each.
-func shortened(envelope proto.Raw, limit int) proto.Raw {
-	if limit <= 0 || len(envelope) <= limit {
+// shortened returns an envelope whose texts and structured value have about t.outputBytes
+// each. What is longer is stored with the session.
+func (t *turn) shortened(envelope proto.Raw) proto.Raw {
+	if t.outputBytes <= 0 || len(envelope) <= t.outputBytes {
 		return envelope
 	}
 	return replaced(envelope, func(key string, value []byte) (string, []byte) {
-		if key != "data" {
+		if key != "data" && key != "error" {
 			return key, value
 		}
 		return key, replaced(value, func(key string, value []byte) (string, []byte) {
 			said := string(value)
-			switch {
-			case key == "text":
+			switch key {
+			case "text", "message":
 				if json.Unmarshal(value, &said) != nil {
 					return key, value
 				}
-			case key == "structured": // a part of it is not JSON
+			case "structured": // a part of it is a text
 			default:
 				return key, value
 			}
-			if len(said) <= limit {
-				return key, value
+			if len(said) > t.outputBytes {
+				value = wire.AppendString(nil, t.shortText(said))
 			}
-			return "text", wire.AppendString(nil, text.Middle(said, limit/4*3, limit/4, "\n... (%d bytes are left out here) ...\n"))
+			return key, value
 		})
 	})
 }

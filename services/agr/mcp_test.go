@@ -2,9 +2,11 @@ package agr
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +26,8 @@ type servers struct {
 	lists rpctest.Record[proto.ListServers]
 	calls rpctest.Record[proto.CallTool]
 	call  func(ctx context.Context, req proto.CallTool, out *rpc.Out) (proto.ToolResult, error)
+
+	outputBytes int // [agr] tool_output_bytes; 0: the default
 }
 
 func (m *servers) register(s *rpc.Server) {
@@ -54,6 +58,7 @@ func newMCP(t *testing.T, m *servers, script ...reply) *env {
 	return startEnv(t, func(cfg *config.Config) {
 		cfg.MCP.Servers = map[string]config.MCPServer{"pg": {}}
 		cfg.MCP.Socket = cfg.Repl.Socket + "-mcp"
+		cfg.Agr.ToolOutputBytes = cmp.Or(m.outputBytes, cfg.Agr.ToolOutputBytes)
 		rpctest.New(t, "mcp", cfg.MCP.Socket, m.register)
 	}, script...)
 }
@@ -224,7 +229,7 @@ func TestMCPCall(t *testing.T) {
 		t.Errorf("results\n%s\nwant\n%s", strings.Join(results, "\n"), strings.Join(want, "\n"))
 	}
 	long := results[6]
-	if zinotest.Contains(t, "a long result", long, " bytes are left out here", `"structured":[1]`, "89\"}"[:2]); len(long) > e.cfg.Agr.ToolOutputBytes+200 || !json.Valid([]byte(long)) {
+	if zinotest.Contains(t, "a long result", long, " bytes are left out here", `"structured":[1]`, "89\"}"[:2]); len(long) > e.cfg.Agr.ToolOutputBytes+400 || !json.Valid([]byte(long)) {
 		t.Errorf("%d bytes: %.100s", len(long), long)
 	}
 	if secret := results[7]; strings.Contains(secret, "ghp_") || !strings.HasPrefix(secret, `{"ok":true,"masked":1,`) {
@@ -233,6 +238,65 @@ func TestMCPCall(t *testing.T) {
 	first := m.calls.All()[0]
 	if first.Key != "s-1/t-1/1/b" || first.Token != "tt" || first.SessionID != "s-1" || first.Turn != "t-1" || !first.Events {
 		t.Errorf("call %+v", first)
+	}
+}
+
+// TestMCPLongResult checks that the whole of a long result can be read in parts, as it is
+// masked, and also that of an error.
+func TestMCPLongResult(t *testing.T) {
+	t.Parallel()
+	secret := "ghp_" + strings.Repeat("aB3dE6gH9", 4)
+	whole := strings.Repeat("é 0123456789\n", 6000) + secret + "\n" + strings.Repeat("tail\n", 4000)
+	for name, options := range map[string]string{"stored": "", "not stored": `,"no_save":true`} {
+		t.Run(name, func(t *testing.T) {
+			m := &servers{outputBytes: 40 << 10}
+			m.call = func(_ context.Context, req proto.CallTool, _ *rpc.Out) (proto.ToolResult, error) {
+				switch req.Tool {
+				case "fails":
+					return proto.ToolResult{Result: encode(proto.Envelope{Error: &proto.ToolError{Code: proto.ToolFailed, Message: whole}})}, nil
+				case "structured":
+					return proto.ToolResult{Result: success(struct {
+						Text       string    `json:"text"`
+						Structured proto.Raw `json:"structured"`
+					}{"short", encode(struct {
+						A string `json:"a"`
+					}{whole})})}, nil
+				}
+				return proto.ToolResult{Result: said(whole)}, nil
+			}
+			var got, path string
+			next := func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
+				results := toolResults(t, req)
+				if path == "" {
+					for i, result := range results {
+						match := regexp.MustCompile(`attachment:sha256:[0-9a-f]{64}`).FindString(result)
+						if match == "" || len(result) > 64<<10 || strings.Contains(result, secret) || !json.Valid([]byte(result)) {
+							t.Errorf("result %d: %d bytes, %q", i, len(result), match)
+						}
+						if path = match; i == 1 {
+							zinotest.Contains(t, "structured", result, `"text":"short","structured":"{`)
+						}
+					}
+				} else {
+					var envelope struct{ Data textPart }
+					zinotest.Must(t, json.Unmarshal([]byte(results[len(results)-1]), &envelope))
+					got += envelope.Data.Content
+					if _, path, _ = strings.Cut(envelope.Data.Notice, "The next: "); !envelope.Data.Truncated {
+						return says("Done.")(ctx, req, out)
+					}
+				}
+				return asks("", native("r", "read", `{"path":"`+path+`"}`))(ctx, req, out)
+			}
+			e := newMCP(t, m, asks("",
+				native("a", "mcp_call", `{"server":"pg","tool":"long","arguments":{}}`), native("b", "mcp_call", `{"server":"pg","tool":"structured","arguments":{}}`),
+				native("c", "mcp_call", `{"server":"pg","tool":"fails","arguments":{}}`)), next, next, next, next, says("Done."))
+			f := e.follow(question, options)
+			f.finish()
+			if before, after, ok := strings.Cut(whole, secret); !strings.HasPrefix(got, before) || !strings.HasSuffix(got, after) || !ok || strings.Contains(got, secret) {
+				t.Errorf("read %d bytes of %d: %.100q", len(got), len(whole), got)
+			}
+			zinotest.Equal(t, "calls of exc", len(e.exc.called()), 0)
+		})
 	}
 }
 

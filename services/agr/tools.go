@@ -92,7 +92,7 @@ var ownTools = []tool{
 			readTool, `Reads a text file: its first 50 KiB. Where "truncated" is true there is more, which bash can show.`,
 			encode(texts("path", pathParameter)),
 		},
-		reads: true, recover: repeat, byService: true, call: (*turn).callExc,
+		reads: true, recover: repeat, byService: true, call: (*turn).readFile,
 	},
 	{
 		function: function{

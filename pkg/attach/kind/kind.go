@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"zino/pkg/text"
 	"zino/proto"
@@ -22,6 +23,7 @@ const (
 	GIF  = "image/gif"
 	WebP = "image/webp"
 	PDF  = "application/pdf"
+	Text = "text/plain" // of a result that is too long: see TextReference
 )
 
 // PixelsMax is the largest number of pixels of an image.
@@ -91,6 +93,17 @@ func Reference(name string, data []byte) (proto.Attachment, error) {
 		return proto.Attachment{}, &proto.Error{Code: proto.CodeTooLarge, Message: fmt.Sprintf("%s has %d bytes; at most %d are taken", shown(name), len(data), limit)}
 	}
 	return proto.Attachment{ID: ID(data), Name: Name(name), MediaType: info.MediaType, Bytes: len(data), Width: info.Width, Height: info.Height}, nil
+}
+
+// TextReference checks a text as it is stored, and returns the reference to it.
+func TextReference(name string, data []byte) (proto.Attachment, error) {
+	if len(data) > proto.AttachmentTextMax {
+		return proto.Attachment{}, &proto.Error{Code: proto.CodeTooLarge, Message: fmt.Sprintf("%s has %d bytes; at most %d are taken", shown(name), len(data), proto.AttachmentTextMax)}
+	}
+	if _, ok := Of(data); ok || !utf8.Valid(data) {
+		return proto.Attachment{}, invalid("%s is not a text in UTF-8", shown(name))
+	}
+	return proto.Attachment{ID: ID(data), Name: Name(name), MediaType: Text, Bytes: len(data)}, nil
 }
 
 // ID returns the id of an attachment with this content.

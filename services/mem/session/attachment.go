@@ -1,14 +1,19 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
+	"regexp"
+	"unicode/utf8"
 
 	"zino/pkg/attach/kind"
 	"zino/pkg/durable"
+	"zino/pkg/mask"
 	"zino/pkg/text"
 	"zino/proto"
 )
@@ -19,7 +24,11 @@ func (s *Store) PutAttachment(_ context.Context, req proto.PutAttachment) (proto
 	if err := proto.CheckSessionID(req.SessionID); err != nil {
 		return proto.Attachment{}, err
 	}
-	reply, err := kind.Reference(req.Name, req.Data)
+	reference := kind.Reference
+	if req.MediaType == kind.Text {
+		reference = kind.TextReference
+	}
+	reply, err := reference(req.Name, req.Data)
 	if err != nil {
 		return reply, err
 	}
@@ -94,11 +103,64 @@ func (s *Store) GetAttachment(_ context.Context, req proto.GetAttachment) (proto
 		return reply, s.fileError(req.SessionID, err)
 	}
 	is, ok := kind.Of(reply.Data)
-	if !ok || kind.ID(reply.Data) != req.ID {
+	if kind.ID(reply.Data) != req.ID || !ok && !utf8.Valid(reply.Data) {
 		return reply, missing("is damaged")
 	}
-	reply.MediaType = is.MediaType
+	reply.MediaType = cmp.Or(is.MediaType, kind.Text)
 	return reply, nil
+}
+
+// inOutput matches the references to texts in the result of a tool.
+var inOutput = regexp.MustCompile(proto.AttachmentPath + `(sha256:[0-9a-f]{64})`)
+
+// texts returns the texts that the result of a tool refers to.
+func texts(e *event) (list []proto.Attachment) {
+	if e.kind != proto.TypeToolResult {
+		return nil
+	}
+	for _, match := range inOutput.FindAllSubmatch(e.output, -1) {
+		list = append(list, proto.Attachment{ID: string(match[1])})
+	}
+	return list
+}
+
+// readText reads a file if it is not an image or a PDF file.
+func (s *Store) readText(path string) ([]byte, error) {
+	f, err := s.root.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, 16)
+	n, err := io.ReadFull(f, head)
+	if _, ok := kind.Of(head[:n]); ok {
+		return nil, nil
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return head[:n], nil
+	}
+	rest, readErr := io.ReadAll(io.LimitReader(f, proto.AttachmentTextMax))
+	return append(head, rest...), errors.Join(err, readErr)
+}
+
+// redactTexts removes the texts of results that have secrets: one that is changed has
+// another id. It returns the number of secrets.
+func (s *Store) redactTexts(id string, m *mask.Masker, dryRun bool) (masked int, err error) {
+	dir := id + filesEnd
+	files, err := fs.ReadDir(s.root.FS(), dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for _, file := range files {
+		path := filepath.Join(dir, file.Name())
+		data, readErr := s.readText(path)
+		err = errors.Join(err, readErr)
+		_, n := m.Text(data)
+		if masked += n; n > 0 && !dryRun {
+			err = errors.Join(err, s.root.Remove(path))
+		}
+	}
+	return masked, err
 }
 
 // linkAttachments gives a copy of a session its own links to attachments. One that is

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"zino/pkg/attach/kind"
+	"zino/pkg/mask"
 	"zino/pkg/zinotest"
 	"zino/proto"
 )
@@ -72,6 +73,49 @@ func TestAttachments(t *testing.T) {
 	got, err := b.GetAttachment(t.Context(), proto.GetAttachment{SessionID: fork.SessionID, ID: a.ID})
 	if err != nil || !bytes.Equal(got.Data, data) || got.MediaType != kind.PNG {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestTexts checks that the text of a result is stored as such, follows into a fork, and
+// goes when it has secrets.
+func TestTexts(t *testing.T) {
+	b := newEnv(t, "")
+	put := func(data string) (proto.Attachment, error) {
+		return b.PutAttachment(t.Context(), proto.PutAttachment{SessionID: "one", Name: "result.txt", MediaType: kind.Text, Data: []byte(data)})
+	}
+	a, err := put("a long text with the secret hunter2hunter2")
+	zinotest.Must(t, err)
+	short, err := put("é")
+	zinotest.Must(t, err)
+	for _, data := range []string{"\xff", "%PDF-1", strings.Repeat("a", proto.AttachmentTextMax+1)} {
+		if _, err := put(data); err == nil {
+			t.Errorf("%.10q is stored", data)
+		}
+	}
+	image := b.attach("one", "shot.png", pngHeader(1, 1, 0))
+	b.write("one", head, use("1"), fmt.Sprintf(`{"type":"tool_result","tool_use_id":"1","output":{"ok":true,"data":{"text":"attachment:%s and then attachment:%s"}},"ok":true,"ts":%q}`, a.ID, short.ID, now))
+	_, err = b.Fork(t.Context(), proto.ForkSession{SessionID: "one", NewID: "two"})
+	zinotest.Must(t, err)
+	get := func(session, id string) string {
+		got, err := b.GetAttachment(t.Context(), proto.GetAttachment{SessionID: session, ID: id})
+		if err != nil {
+			return "none"
+		}
+		return got.MediaType + " " + string(got.Data)
+	}
+	zinotest.Equal(t, "the text of the fork", get("two", a.ID), "text/plain a long text with the secret hunter2hunter2")
+	zinotest.Equal(t, "the other text of the fork", get("two", short.ID), "text/plain é")
+	m, err := mask.New(mask.Config{Salt: []byte("x"), Values: []string{"hunter2hunter2"}})
+	zinotest.Must(t, err)
+	for _, dryRun := range []bool{true, false} {
+		n, err := b.Redact(t.Context(), "one", m, dryRun)
+		zinotest.Must(t, err)
+		zinotest.Equal(t, "secrets", n, 1)
+	}
+	zinotest.Equal(t, "the redacted text", get("one", a.ID), "none")
+	zinotest.Equal(t, "the other text", get("one", short.ID), "text/plain é")
+	if !strings.HasPrefix(get("one", image.ID), "image/png") {
+		t.Error("the image is gone")
 	}
 }
 

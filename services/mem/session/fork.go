@@ -56,7 +56,7 @@ func (s *Store) Fork(ctx context.Context, req proto.ForkSession) (proto.SessionP
 			if isMeta || e.kind == proto.TypeTurn || e.kind == proto.TypeSay {
 				continue
 			}
-			if err := s.linkAttachments(id, reply.SessionID, attached(&e)); err != nil {
+			if err := s.linkAttachments(id, reply.SessionID, append(attached(&e), texts(&e)...)); err != nil {
 				return err
 			}
 			d.add(reply.SessionID, line.Text)

@@ -15,8 +15,8 @@ import (
 )
 
 // Redact replaces the secrets in a session's file by placeholders, and in the damaged
-// parts that were set apart from it. The caller has the session locked. With dryRun it
-// counts the secrets.
+// parts that were set apart from it. Texts of results with secrets are removed. The caller
+// has the session locked. With dryRun it counts the secrets.
 func (s *Store) Redact(ctx context.Context, id string, m *mask.Masker, dryRun bool) (masked int, err error) {
 	if err := proto.CheckSessionID(id); err != nil {
 		return 0, err
@@ -44,7 +44,8 @@ func (s *Store) Redact(ctx context.Context, id string, m *mask.Masker, dryRun bo
 		return 0, s.fileError(id, err)
 	}
 	n, err := s.redactDamaged(id, m, false)
-	return masked + n, s.fileError(id, err)
+	inTexts, textsErr := s.redactTexts(id, m, false)
+	return masked + n + inTexts, s.fileError(id, errors.Join(err, textsErr))
 }
 
 // redact replaces the locked file of a session, if it has secrets.
@@ -183,7 +184,8 @@ func (s *Store) countSecrets(ctx context.Context, id string, m *mask.Masker) (co
 		count += n
 	}
 	n, err := s.redactDamaged(id, m, true)
-	return count + n, s.fileError(id, err)
+	inTexts, textsErr := s.redactTexts(id, m, true)
+	return count + n + inTexts, s.fileError(id, errors.Join(err, textsErr))
 }
 
 // redactDamaged masks the damaged parts of a session's file.
