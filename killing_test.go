@@ -240,7 +240,11 @@ func startFleet(t *testing.T, text string, env ...string) *fleet {
 	f := &fleet{t: t, dir: dir, config: filepath.Join(dir, config.FileName), files: map[string]*os.File{}, running: map[string]*exec.Cmd{}}
 	f.env = append([]string{"HOME=" + dir, "ZINO_HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + dir}, env...)
 	text += fmt.Sprintf("\n[mem]\ndata_dir = %q\nsocket = %q\n", filepath.Join(dir, "data"), f.socket("mem"))
-	for _, name := range config.Services {
+	services := config.Services
+	if strings.Contains(text, "[mcp.servers.") {
+		services = append(slices.Clone(services), "mcp")
+	}
+	for _, name := range services {
 		if name != "mem" {
 			text += fmt.Sprintf("[%s]\nsocket = %q\n", name, f.socket(name))
 		}
@@ -256,7 +260,7 @@ func startFleet(t *testing.T, text string, env ...string) *fleet {
 	lifeline, end, err := os.Pipe()
 	zinotest.Must(t, err)
 	t.Cleanup(func() { end.Close(); lifeline.Close() })
-	for _, name := range config.Services {
+	for _, name := range services {
 		f.restarts.Go(func() {
 			for {
 				cmd := program(f.env, "zino-"+name, "--config", f.config)

@@ -28,7 +28,7 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
-	zinotest.Child(zinotest.Roles{"disk": useDisk})
+	zinotest.Child(zinotest.Roles{"disk": useDisk, "server": serveHold})
 	os.Exit(run(m))
 }
 

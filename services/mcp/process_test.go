@@ -56,6 +56,20 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestExcEnds: the end of exc is not a failure of its servers, however often it comes.
+func TestExcEnds(t *testing.T) {
+	e := prepare(t, server("test", ""))
+	e.startExc()
+	e = e.open()
+	for range failuresMax + 1 {
+		e.text("test", "echo", `{"name":"a"}`)
+		e.exc.Kill()
+		zinotest.Eventually(t, "the server is gone", func() bool { return e.state("test").State == proto.MCPIdle })
+		zinotest.Contains(t, "without exc", e.fails("test", "echo", `{"name":"a"}`), "unavailable: test: ", "exc")
+		e.startExc()
+	}
+}
+
 // TestStopped: SIGTERM ends the servers.
 func TestStopped(t *testing.T) {
 	m := mark(t)

@@ -153,6 +153,17 @@ func (p *program) reason() error {
 	return fmt.Errorf("it ended with exit status %d", p.exit.ExitCode)
 }
 
+// endedWithExc reports whether the program ended because exc did, or was never started
+// because exc does not run.
+func (p *program) endedWithExc() bool {
+	select {
+	case <-p.done:
+		return errors.Is(p.err, rpc.ErrHungUp) || errors.Is(p.err, rpc.ErrConnect)
+	default:
+		return false
+	}
+}
+
 // end closes the program's input, waits a moment, and hangs up: exc ends what is left. It
 // returns when the program is gone.
 func (p *program) end() {
