@@ -40,6 +40,9 @@ var table = []row{
 	{"policy", true, benchPolicy},
 	{"hook, none matches", true, benchNoHook},
 	{"hook", false, benchHook},
+	{"mcp tokens", false, benchToolTokens},
+	{"mcp call", false, benchToolCall},
+	{"mcp processes", false, benchServers},
 	{"audit", true, benchAudit},
 	{"providers", true, benchProviders},
 	{"open streams", false, benchStreams},
@@ -58,6 +61,7 @@ var table = []row{
 	{"hard memories", false, benchMemories},
 	{"recall", false, benchRecall},
 	{"whole turn", false, benchTurn},
+	{"project", false, benchProject},
 	{"session deltas", false, benchDeltas},
 	{"session resumed", false, benchResume},
 	{"session first token", false, benchFirstToken},
@@ -206,12 +210,18 @@ const (
 	megabytes
 	kilobytes // of 1024 bytes
 	allocs
+	tokenCount
+	processCount
 )
 
 func (u unit) text(v float64) string {
 	switch {
 	case u == allocs:
 		return fmt.Sprintf("%.4g allocs", v)
+	case u == tokenCount:
+		return fmt.Sprintf("%.0f tokens", v)
+	case u == processCount:
+		return fmt.Sprintf("%.0f", v)
 	case u == megabytes:
 		return fmt.Sprintf("%.4g MB", v/1e6)
 	case u == kilobytes:

@@ -35,6 +35,7 @@ func benchHook(b *bench) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer c.stop()
 	exc := &rpc.Client{Service: "exc", Path: c.processes["exc"].path}
 	defer exc.Close()
 	set, _ := hook.Compile([]proto.Hook{{Event: proto.HookPreTool, Command: "exit 0", TimeoutMS: hook.TimeoutDefault}})

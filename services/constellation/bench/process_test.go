@@ -125,7 +125,7 @@ func (b *bench) serveAt(pin bool, path, name, program string, args ...string) (*
 	}
 	defer socket.Close()
 	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), "LISTEN_FDS=1", "LISTEN_FDNAMES="+name, "ZINO_LOG_LEVEL=WARN", "LLM_API_KEY=none")
+	cmd.Env = append(os.Environ(), "LISTEN_FDS=1", "LISTEN_FDNAMES="+name, "ZINO_LOG_LEVEL=WARN", "LLM_API_KEY=none", "ZINO_HOME="+b.dir)
 	cmd.ExtraFiles = []*os.File{socket}
 	cmd.Stderr = b.log
 	return &process{cmd, path}, start(cmd, pin)

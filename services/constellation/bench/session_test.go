@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -109,6 +111,50 @@ func (b *bench) sessionCPU(c *constellation, message string, n int) (float64, ma
 		parts[name] = median(list)
 	}
 	return median(sums), parts, nil
+}
+
+// benchProject compares the CPU time of a turn with a root whose project has no servers,
+// skills, hooks or commands with that of a turn without a root, for which nothing of a
+// project is looked up. The turns alternate.
+func benchProject(b *bench) ([]line, error) {
+	c, llm, err := b.sessionWorld(fakellm.Turn{Text: "yes", Times: fakellm.Forever})
+	defer leave(c, llm)
+	if err != nil {
+		return nil, err
+	}
+	root := filepath.Join(filepath.Dir(c.cfg.Mem.Socket), "src")
+	if err := os.MkdirAll(filepath.Join(root, ".git"), 0o700); err != nil {
+		return nil, err
+	}
+	client := &rpc.Client{Service: "daemon", Path: c.cfg.Daemon.Socket}
+	defer client.Close()
+	roots := []string{"", root}
+	sums := map[string][]float64{}
+	for i := range 160 {
+		root := roots[i%2]
+		before, err := c.clocks()
+		if err != nil {
+			return nil, err
+		}
+		req := proto.Chat{Message: "Where is the bread?", SessionID: fmt.Sprint("project-", i), Root: root}
+		if _, err := rpc.CallText(context.Background(), client, proto.DaemonChat, req, nil); err != nil {
+			return nil, err
+		}
+		after, err := c.clocks()
+		if err != nil {
+			return nil, err
+		}
+		sum := 0.0
+		for name := range after {
+			sum += after[name] - before[name]
+		}
+		sums[root] = append(sums[root], sum)
+	}
+	with, without := median(sums[root]), median(sums[""])
+	return []line{{
+		name: "a turn in a project without servers, skills, hooks, CPU", measured: with, floor: without, ratio: with / without, goals: []goal{ratioAtMost(1.1)},
+		note: "of all services; floor: a turn without a root, for which no project is looked at",
+	}}, nil
 }
 
 // longSession is the number of events of the resumed session.
