@@ -431,13 +431,13 @@ func TestHiddenNames(t *testing.T) {
 // executeJSON returns the description of an executor's function.
 func executeJSON(name, description string) string {
 	return `{"type":"function","function":{"name":"` + name + `","description":"` + description + `","parameters":{"type":"object","properties":` +
-		`{"code":{"type":"string","description":"The whole code. It is run from a file, without input."}},"required":["code"]}}}`
+		`{"code":{"type":"string","description":"The whole program."}},"required":["code"]}}}`
 }
 
 // taskJSON returns the description of the tool task.
 func taskJSON(description, names string) string {
-	return `{"type":"function","function":{"name":"task","description":"Hands a request to a skill, which writes code for it, runs it and returns its output.",` +
-		`"parameters":{"type":"object","properties":{"request":{"type":"string","description":"What is to be done, in plain words."},` +
+	return `{"type":"function","function":{"name":"task","description":"Gives a request to a skill, which writes a program for it, runs it and returns the output.",` +
+		`"parameters":{"type":"object","properties":{"request":{"type":"string","description":"What to do, in plain words."},` +
 		`"skill":{"type":"string","description":"` + description + `","enum":` + names + `}},"required":["skill","request"]}}}`
 }
 

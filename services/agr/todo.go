@@ -17,7 +17,7 @@ const (
 // todoTool replaces the turn's list, which the caller stores and shows.
 var todoTool = tool{
 	function: function{
-		"todo", "Replaces the list of what is to be done, which the user sees: for work of several steps.",
+		"todo", "Replaces the to-do list, which the user sees. For work of several steps.",
 		proto.Raw(`{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{` +
 			`"text":{"type":"string"},"status":{"type":"string","enum":["open","active","done"]}},"required":["text","status"]}}},"required":["items"]}`),
 	},

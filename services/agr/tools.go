@@ -82,7 +82,7 @@ func (s schema) with(name string, optional property) schema {
 	return s
 }
 
-const pathParameter = "The file, relative to the working directory or absolute."
+const pathParameter = "Relative to the working directory, or absolute."
 
 // ownTools are the tools of every session. They are part of every request, so keep
 // the descriptions short.
@@ -96,27 +96,27 @@ var ownTools = []tool{
 	},
 	{
 		function: function{
-			writeTool, "Makes a file, and the directories to it, or replaces all that is in one. To change a part of a file use edit.",
-			encode(texts("path", pathParameter, "content", "The file's whole text.")),
+			writeTool, "Creates a file, with missing directories, or replaces its whole content. To change a part use edit.",
+			encode(texts("path", pathParameter, "content", "The whole content.")),
 		},
 		recover: askExc, byService: true, call: (*turn).callExc,
 	},
 	{
 		function: function{
-			editTool, "Replaces a piece of a file's text. Read the file first: old must be exactly what stands there, white space included, and long enough to stand nowhere else.",
-			encode(texts("path", pathParameter, "old", "The exact text to be replaced.", "new", "What takes its place.").with("expected_replacements", property{
-				Type: "integer", Minimum: 1, Default: 1, Description: "How often old stands in the file. All of them are replaced.",
+			editTool, "Replaces text in a file. Read the file first: old must match exactly, white space included, and occur only once.",
+			encode(texts("path", pathParameter, "old", "The text to replace.", "new", "The new text.").with("expected_replacements", property{
+				Type: "integer", Minimum: 1, Default: 1, Description: "How often old occurs; all are replaced.",
 			})),
 		},
 		recover: askExc, byService: true, call: (*turn).callExc,
 	},
 	{
 		function: function{
-			bashTool, "Runs a command with sh -c in the working directory, to list, search, build, test and all else: each in a new shell, without input. One that exceeds its time limit goes on as a job.",
-			encode(texts("command", "The command; it can have several lines.").
-				with("timeout_s", property{Type: "integer", Description: "The limit."}).
-				with("background", property{Type: "boolean", Description: "A job at once."}).
-				with("wake", property{Type: "boolean", Description: "Report its end."}).
+			bashTool, "Runs a command with sh -c in the working directory: list, search, build, test. Each has a new shell and no input. One that exceeds its time limit goes on as a job.",
+			encode(texts("command", "One or more lines.").
+				with("timeout_s", property{Type: "integer", Description: "Time limit."}).
+				with("background", property{Type: "boolean", Description: "Start as a job."}).
+				with("wake", property{Type: "boolean", Description: "Report the end of the job."}).
 				with("escalate", property{Type: "string", Description: `After a refusal by the sandbox: why to run outside. "network" if only that is missing.`})),
 		},
 		recover: askExc, byService: true, call: (*turn).callExc,
@@ -167,7 +167,7 @@ func fileTool(file catalog.Tool, k kit) tool {
 		t.required, t.recover, t.byService = []string{"code"}, askExc, true
 		t.function = function{
 			file.FunctionName(), cmp.Or(file.Description, file.Executor+" executor: runs code and returns its output"),
-			encode(texts("code", "The whole code. It is run from a file, without input.")),
+			encode(texts("code", "The whole program.")),
 		}
 		return t
 	}
@@ -177,14 +177,14 @@ func fileTool(file catalog.Tool, k kit) tool {
 
 // taskOf returns the tool for all skills, and for sub-agents if the caller starts them.
 func taskOf(skills []catalog.Skill, agents bool) tool {
-	about, skill := "Hands a request to a skill, which writes code for it, runs it and returns its output.", "The skill."
+	about, skill := "Gives a request to a skill, which writes a program for it, runs it and returns the output.", "The skill."
 	var names []string
 	if agents {
 		names = append(names, proto.AgentSkill)
-		if about += " The skill agent is another agent, which works on its own and returns its last answer; several run side by side."; len(skills) == 0 {
-			about = "Hands a request to another agent, which works on its own and returns its last answer; several run side by side."
+		if about += " The skill agent is another agent, which returns its last answer; several run in parallel."; len(skills) == 0 {
+			about = "Gives a request to another agent, which returns its last answer; several run in parallel."
 		}
-		skill += "\nagent: knows nothing but the request, and only reads unless write is true."
+		skill += "\nagent: knows only the request, and changes nothing unless write is true."
 	}
 	for _, s := range skills {
 		names = append(names, s.Name)
@@ -192,7 +192,7 @@ func taskOf(skills []catalog.Skill, agents bool) tool {
 			skill += "\n" + s.Name + ": " + strings.TrimSpace(s.Description)
 		}
 	}
-	s := texts("skill", "", "request", "What is to be done, in plain words.")
+	s := texts("skill", "", "request", "What to do, in plain words.")
 	s.Properties["skill"] = property{Type: "string", Description: skill, Enum: names}
 	if agents {
 		s = s.with("write", property{Type: "boolean", Description: "Whether the agent may change files."})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"zino/pkg/catalog"
+	"zino/proto"
 )
 
 func TestRender(t *testing.T) {
@@ -52,6 +53,18 @@ func TestLines(t *testing.T) {
 
 // TestBuiltinLines checks that a built-in tool is listed after the executors, with the
 // first sentence of its description.
+func TestArgumentNames(t *testing.T) {
+	for schema, want := range map[string]string{
+		"": "", "[]": "", `{"type":"object"}`: "", `{"properties":{}}`: "",
+		`{"properties":{"a":{},"c":{},"b":{}},"required":["c"]}`: " {c, a?, b?}",
+		`{"properties":{"b":{},"a":{}},"required":["b","a"]}`:    " {b, a}",
+	} {
+		if got := argumentNames(proto.Raw(schema)); got != want {
+			t.Errorf("%s: got %q, want %q", schema, got, want)
+		}
+	}
+}
+
 func TestBuiltinLines(t *testing.T) {
 	for _, c := range []struct{ name, description, want string }{
 		{"one sentence", "Finds things.", "Finds things."},

@@ -2,16 +2,20 @@ package sys
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"zino/pkg/catalog"
+	"zino/proto"
 	"zino/services/sys/textfile"
 )
 
@@ -142,9 +146,27 @@ func toolLines(s *catalog.Snapshot) string {
 		lines = append(lines, fmt.Sprintf(`  - "%s": %s executor`, t.FunctionName(), t.Executor))
 	}
 	for _, t := range s.Builtins() {
-		lines = append(lines, fmt.Sprintf(`  - "%s": %s`, t.FunctionName(), cmp.Or(firstSentence(t.Description), "built-in tool")))
+		lines = append(lines, fmt.Sprintf(`  - "%s"%s: %s`, t.FunctionName(), argumentNames(t.Parameters), cmp.Or(firstSentence(t.Description), "built-in tool")))
 	}
 	return cmp.Or(strings.Join(lines, "\n"), noneLoaded)
+}
+
+// argumentNames lists the names of a schema's properties, required ones first: " {query, tag?}".
+func argumentNames(parameters proto.Raw) string {
+	var schema struct {
+		Properties map[string]proto.Raw
+		Required   []string
+	}
+	if json.Unmarshal(parameters, &schema) != nil || len(schema.Properties) == 0 {
+		return ""
+	}
+	names := schema.Required
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		if !slices.Contains(schema.Required, name) {
+			names = append(names, name+"?")
+		}
+	}
+	return " {" + strings.Join(names, ", ") + "}"
 }
 
 // firstSentence returns a text up to the first ".", "!" or "?" before a blank, on
