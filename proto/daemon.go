@@ -334,6 +334,9 @@ type TurnFollow struct {
 	// Until is "turn" (the default): the packets end with the turn; or "close": they
 	// go on over later turns until the connection is closed.
 	Until string `json:"until,omitzero"`
+	// Inputs says that a person is there who can answer what MCP servers ask for: see
+	// answer_input. Only then packets of types input_requested and input_closed come.
+	Inputs bool `json:"inputs,omitzero"`
 }
 
 // Values of TurnFollow.Until.
@@ -552,6 +555,8 @@ var followEvents = []Event{
 	event[Retracted](TypeRetracted),
 	event[Approval](TypeApprovalRequested), // when it is made, and behind live for those that wait
 	event[ApprovalClosed](TypeApprovalClosed),
+	event[InputRequested](TypeInputRequested), // with inputs: when it is made, and behind live for those that are open
+	event[InputClosed](TypeInputClosed),
 	event[LogMode](TypeMode),   // of turn_mode, when it is stored
 	event[LogTitle](TypeTitle), // of rename_session, when it is stored; not in a replay
 }

@@ -97,4 +97,5 @@ var Changelog = [...]string{
 	"92 2026-11-23  commands of the daemon; command and arguments of chat, turn_start and the messages of a session log",
 	"93 2026-11-23  mcp_servers of chat and turn_start",
 	"94 2026-11-24  texts of put_attachment and get_attachment",
+	"95 2026-11-24  input_request and answer_input of the daemon; inputs of turn_follow and its packets input_requested and input_closed",
 }

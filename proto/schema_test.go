@@ -55,6 +55,8 @@ var rawSchemas = map[string]schema{
 	"output_schema":   {Type: "object"},
 	"mcp_servers":     {Type: "object"},
 	"structured":      {},
+	"schema":          {Type: "object"},
+	"content":         {Type: "object"},
 }
 
 // describe makes what the service of that name answers to describe.

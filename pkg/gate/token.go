@@ -46,6 +46,16 @@ func (s *Signer) Sign(t Turn, now time.Time) (string, error) {
 	return s.sign(t)
 }
 
+// Turn returns the content of a token that this signer has signed, and that has not expired.
+func (s *Signer) Turn(token string, now time.Time) (Turn, error) {
+	return verifyTurn(token, now, func(message, signature []byte) error {
+		if !ed25519.Verify(s.key.Public().(ed25519.PublicKey), message, signature) {
+			return errSignature
+		}
+		return nil
+	})
+}
+
 // sign returns the token with a payload.
 func (s *Signer) sign(content any) (string, error) {
 	payload, err := json.Marshal(content)
@@ -59,11 +69,15 @@ func (s *Signer) sign(content any) (string, error) {
 // Verify returns the content of a token that the daemon has signed, and that has not
 // expired.
 func (v *Verifier) Verify(token string, now time.Time) (Turn, error) {
+	return verifyTurn(token, now, v.check)
+}
+
+func verifyTurn(token string, now time.Time, check func(message, signature []byte) error) (Turn, error) {
 	payload, signature, err := split(token)
 	if err != nil {
 		return Turn{}, err
 	}
-	if err := v.check(append([]byte(signed), payload...), signature); err != nil {
+	if err := check(append([]byte(signed), payload...), signature); err != nil {
 		return Turn{}, err
 	}
 	t, err := decodeTurn(payload)

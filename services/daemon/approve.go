@@ -408,7 +408,7 @@ func (s *Service) pollApprovals() {
 func (s *Service) approvalClosed(a proto.Approval) {
 	closed, err := wire.AppendObject(nil, proto.TypeApprovalClosed, proto.ApprovalClosed{Approval: a.ID, State: a.State, By: a.Answered, Turn: a.Turn, SessionID: a.SessionID})
 	if err == nil { // always: it has strings and a number
-		s.sendApproval(a, packet{payload: closed})
+		s.sendAbout(a.SessionID, a.Turn, a.Parent, packet{payload: closed})
 	}
 	s.asked.mu.Lock()
 	if answered := s.asked.waiting[a.ID]; answered != nil {
@@ -429,7 +429,7 @@ func (s *Service) approvalClosed(a proto.Approval) {
 // sub-agent asks.
 func (s *Service) showApproval(a proto.Approval) {
 	if payload := s.approvalPacket(a); payload != nil {
-		s.sendApproval(a, packet{payload: payload, asks: a.ID})
+		s.sendAbout(a.SessionID, a.Turn, a.Parent, packet{payload: payload, asks: a.ID})
 	}
 }
 
@@ -443,7 +443,9 @@ func (s *Service) approvalPacket(a proto.Approval) []byte {
 	return payload
 }
 
-func (s *Service) sendApproval(a proto.Approval, p packet) {
+// sendAbout sends a packet about a request of a turn to the followers of its session, and of
+// the session whose sub-agent it is.
+func (s *Service) sendAbout(session, turn string, parent *proto.LogParent, p packet) {
 	send := func(id, turn string) {
 		sess := s.enter(id)
 		defer sess.leave()
@@ -452,9 +454,9 @@ func (s *Service) sendApproval(a proto.Approval, p packet) {
 		p.turn = turn
 		sess.send(p)
 	}
-	send(a.SessionID, a.Turn)
-	if a.Parent != nil {
-		send(a.Parent.SessionID, a.Parent.Turn)
+	send(session, turn)
+	if parent != nil {
+		send(parent.SessionID, parent.Turn)
 	}
 }
 
@@ -472,6 +474,7 @@ func (f *following) sendWaiting() {
 			f.shown = append(f.shown, a.ID)
 		}
 	}
+	f.sendInputs()
 }
 
 // maskedApproval returns a request whose texts of the model and of files are masked.

@@ -60,6 +60,7 @@ type Service struct {
 	renewAfter              time.Duration // the age at which the token of a run is replaced
 	masks                   masking
 	asked                   asked
+	inputs                  inputs
 	audit                   *audit.Log   // nil: nothing is recorded
 	answers                 *trust.Store // about files of projects
 	hooked                  hooked
@@ -88,6 +89,7 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 		s.signer = nil
 	}
 	s.openApprovals()
+	s.inputs = inputs{wait: inputFor, open: map[string]*openInput{}}
 	base, err := keys.Base(os.Getenv)
 	if err != nil {
 		log.Warn("no file of a project is trusted", "error", err)
@@ -127,6 +129,8 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.DaemonHooks, s.listHooks)
 	rpc.Handle(srv, proto.DaemonTestHooks, s.testHooks)
 	rpc.Handle(srv, proto.DaemonApprove, s.approve)
+	rpc.Handle(srv, proto.DaemonInputRequest, s.inputRequest)
+	rpc.Handle(srv, proto.DaemonAnswerInput, s.answerInput)
 	rpc.Handle(srv, proto.DaemonGrants, s.grants)
 	rpc.Handle(srv, proto.DaemonRevokeGrant, s.revokeGrant)
 	rpc.Handle(srv, proto.DaemonTrust, s.trust)

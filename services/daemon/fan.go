@@ -26,18 +26,20 @@ type packet struct {
 	next    int64  // offset behind the stored event; 0: it is not stored
 	delta   bool   // an assistant_delta, whose payload ends with its text
 	own     bool   // the payload belongs to the follower's queue alone
-	asks    string // the request for an approval that it shows
+	asks    string // the request for an approval, or for input, that it shows
+	input   bool   // about input: for followers with inputs alone
 }
 
 // follower is a turn_follow request that gets packets as they come.
 type follower struct {
 	turn  string        // only its packets are wanted; empty: those of all turns
 	until string        // ends with this turn; empty: goes on
+	input bool          // a person is there who can give input
 	wake  chan struct{} // has room for one: what mu guards has changed
 
 	// Guarded by session.mu:
 	at    int64    // offset behind the last event that was queued or sent
-	shown []string // requests for approvals that were pending when it joined
+	shown []string // requests for approvals and for input that were open when it joined
 
 	// Locked for moments only: a turn that sends does not wait for followers that
 	// take their packets.
@@ -55,7 +57,7 @@ type follower struct {
 func (sess *session) send(p packet) {
 	full := false
 	for _, f := range sess.live {
-		if (f.turn == "" || f.turn == p.turn) && (p.next == 0 || p.next > f.at) && (p.asks == "" || !slices.Contains(f.shown, p.asks)) {
+		if (f.turn == "" || f.turn == p.turn) && (p.next == 0 || p.next > f.at) && (p.asks == "" || !slices.Contains(f.shown, p.asks)) && (!p.input || f.input) {
 			full = !f.add(p) || full
 		}
 	}

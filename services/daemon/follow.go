@@ -55,9 +55,12 @@ func (s *Service) turnFollow(ctx context.Context, req proto.TurnFollow, out *rpc
 	rpc.Passive(ctx) // it does not keep the daemon from exiting when idle
 	out.SetWriteTimeout(followerTimeout)
 	defer context.AfterFunc(s.parting, func() { out.SetWriteTimeout(partingTimeout) })()
-	f := &following{session: sess, follower: &follower{wake: make(chan struct{}, 1)}, req: req, out: out}
+	f := &following{session: sess, follower: &follower{wake: make(chan struct{}, 1), input: req.Inputs}, req: req, out: out}
 	if err := f.begin(ctx); err != nil {
 		return proto.Followed{}, err
+	}
+	if req.Inputs {
+		defer sess.countAnswerer(f.follower)()
 	}
 	defer f.detach()
 	return f.run(ctx)

@@ -37,6 +37,7 @@ type session struct {
 	logFrom int64
 	turns   []*turn     // open ones in their order
 	live    []*follower // those that get packets as they come
+	persons []*follower // those with inputs, also while they are not live
 
 	writing  int  // requests that append without a turn: the lock is not released
 	settling bool // it is locked, and its open turns are being adopted or ended
