@@ -61,9 +61,20 @@ type Hook struct {
 	Source string `json:"source,omitzero"`
 	// File is the file that configures it.
 	File string `json:"file,omitzero"`
+	// Scripts is the folder beside the file of a project, as it was trusted. It is hashed
+	// again before each run, which a difference refuses.
+	Scripts *HookScripts `json:"scripts,omitzero"`
 	// Timeouts is how often the command was stopped for its time in the session. After the
 	// third time it is off for the session, unless it blocks on failure.
 	Timeouts int `json:"timeouts,omitzero"`
+}
+
+// HookScripts is a folder that hooks of a project run files of.
+type HookScripts struct {
+	// Dir is its path.
+	Dir string `json:"dir"`
+	// SHA256 is its hash, as that of a skill's folder; absent: it did not exist.
+	SHA256 string `json:"sha256,omitzero"`
 }
 
 // HookVerdict is what hooks have decided about a call. It is stored with the call, so that

@@ -3,10 +3,13 @@ package hook
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"time"
 
+	"zino/pkg/catalog/skill/folders"
 	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/pkg/wire"
@@ -72,6 +75,9 @@ func (h *compiled) run(ctx context.Context, exc *rpc.Client, p Place, in *Input)
 		r.err = err
 		return r
 	}
+	if r.err = checkScripts(h.Scripts); r.err != nil {
+		return r
+	}
 	limit := time.Duration(h.TimeoutMS) * time.Millisecond
 	req := proto.Pipe{
 		Argv: []string{"sh", "-c", h.Command}, Base: p.Env, Env: p.variables(in.SessionID), Root: p.Root, Cwd: p.Cwd, Sandbox: p.Sandbox, Network: p.Network,
@@ -127,6 +133,21 @@ func (h *compiled) run(ctx context.Context, exc *rpc.Client, p Place, in *Input)
 		r.err = err
 	}
 	return r
+}
+
+var sums folders.Sums // of the scripts of projects
+
+// checkScripts returns an error if the scripts of a project differ from those that a person
+// trusted. What the hook opens later is not checked.
+func checkScripts(trusted *proto.HookScripts) error {
+	if trusted == nil {
+		return nil
+	}
+	now, err := folders.Read(trusted.Dir, &sums)
+	if now.SHA256 == trusted.SHA256 && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", trusted.Dir, folders.Changed)
 }
 
 // write writes an input that is too long for the request. A hook need not read it.

@@ -1,6 +1,7 @@
 package constellation_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -31,6 +32,30 @@ func preTool(commands ...string) func(*config.Config) {
 		}
 	}
 }
+
+// notices follows the turn of the session parent to its end, and returns its notices. The
+// first call of the turn waits for the file go, which is written when nothing is missed.
+func (e *agentsEnv) notices() string {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(e.t.Context(), zinotest.Timeout)
+	defer cancel()
+	var list []string
+	end, err := rpc.CallEvents(ctx, e.daemon, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: "parent"}, func(got string, payload []byte) error {
+		switch got {
+		case proto.TypeLive:
+			return os.WriteFile(filepath.Join(e.root, "go"), nil, 0o600)
+		case proto.TypeNotice:
+			list = append(list, string(payload))
+		}
+		return nil
+	})
+	zinotest.Must(e.t, err)
+	zinotest.Equal(e.t, "state", end.State, proto.TurnDone)
+	return strings.Join(list, "\n")
+}
+
+// awaitGo is a call that waits until notices follows the turn.
+func awaitGo(t *testing.T) fakellm.Call { return bash(t, "until [ -e go ]; do sleep 0.02; done") }
 
 // packets follows the turn of the session parent to its end, and returns its packets of a type.
 func (e *agentsEnv) packets(typ string) (list []string) {
@@ -101,6 +126,54 @@ func TestHooksOfSettings(t *testing.T) {
 	list, err := rpc.Call(t.Context(), e.daemon, proto.DaemonHooks, proto.ListHooks{Root: root})
 	zinotest.Must(t, err)
 	zinotest.Equal(t, "listed hooks after a change", len(list.Hooks), 0)
+}
+
+// trustAll trusts all files of the root.
+func (e *agentsEnv) trustAll() {
+	e.t.Helper()
+	report, err := rpc.Call(e.t.Context(), e.daemon, proto.DaemonTrust, proto.TrustRequest{Root: e.root})
+	zinotest.Must(e.t, err)
+	for _, f := range report.Files {
+		_, err = rpc.Call(e.t.Context(), e.daemon, proto.DaemonSetTrust, proto.SetTrust{Path: f.Path, SHA256: f.SHA256, Trusted: new(true)})
+		zinotest.Must(e.t, err)
+	}
+}
+
+// TestHookScriptsChange changes the scripts of a project's hooks in the middle of a turn:
+// the hooks do not run with them, of agr or of the daemon, and run again with the trusted ones.
+func TestHookScriptsChange(t *testing.T) {
+	t.Setenv("ZINO_HOME", zinotest.Dir(t))
+	e := newAgents(t, func(*config.Config) {},
+		fakellm.Turn{Match: "begin", Calls: []fakellm.Call{awaitGo(t)}},
+		fakellm.Turn{Calls: []fakellm.Call{bash(t, "cp -p .claude/hooks/log.sh kept; echo 'touch evil' >> .claude/hooks/log.sh")}},
+		fakellm.Turn{Calls: []fakellm.Call{bash(t, "echo two")}},
+		fakellm.Turn{Calls: []fakellm.Call{bash(t, "cp -p kept .claude/hooks/log.sh")}},
+		fakellm.Turn{Calls: []fakellm.Call{bash(t, "echo three; : > .claude/hooks/more")}},
+		fakellm.Turn{Text: "Done."})
+	var err error
+	e.root, err = filepath.EvalSymlinks(e.root)
+	zinotest.Must(t, err)
+	hook := func(event, argument, onFailure string) string {
+		return fmt.Sprintf(`%q:[{"hooks":[{"type":"command","command":"$CLAUDE_PROJECT_DIR/.claude/hooks/log.sh %s","onFailure":%q}]}]`, event, argument, onFailure)
+	}
+	zinotest.Must(t, os.MkdirAll(filepath.Join(e.root, ".claude/hooks"), 0o755))
+	zinotest.WriteFiles(t, e.root, map[string]string{
+		".claude/settings.json": `{"hooks":{` + hook("PreToolUse", "pre", "allow") + "," + hook("PostToolUse", "post", "block") + "," + hook("Stop", "stop", "allow") + `}}`,
+		".claude/hooks/log.sh":  "#!/bin/sh\necho $1 >> log\n",
+	})
+	zinotest.Must(t, os.Chmod(filepath.Join(e.root, ".claude/hooks/log.sh"), 0o755))
+	e.trustAll()
+	e.begin(proto.TurnStart{})
+	notices := e.notices()
+	zinotest.Equal(t, "runs", zinotest.Read(t, filepath.Join(e.root, "log")), "pre\npost\npre\npost\npre\n")
+	zinotest.Equal(t, "the changed script has run", e.has("evil"), false)
+	refusal := "hook log.sh failed: " + e.root + "/.claude/hooks: changed since it was trusted"
+	for i, output := range e.outputs() {
+		if changed := i == 1 || i == 2 || i == 4; strings.Contains(output, refusal) != changed {
+			t.Errorf("result of call %d: %s", i, output)
+		}
+	}
+	zinotest.Equal(t, "notices of refused hooks: "+notices, strings.Count(notices, refusal), 6) // two before calls, three after calls, one of Stop
 }
 
 // TestHookChangesInput checks that a call is stored, approved and carried out with the input

@@ -123,7 +123,11 @@ func (s *Service) hooksOf(project trust.Project, uid int) (list []proto.Hook, pr
 		}
 	}
 	for _, settings := range project.Settings {
-		add(hook.ParseSettings(settings.Content, settings.Path, proto.SourceProject))
+		hooks, more := hook.ParseSettings(settings.Content, settings.Path, proto.SourceProject)
+		for i := range hooks {
+			hooks[i].Scripts = &settings.Scripts
+		}
+		add(hooks, more)
 	}
 	return list, problems
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"zino/pkg/catalog/skill"
+	"zino/pkg/catalog/skill/folders"
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
 	"zino/proto"
@@ -86,7 +87,7 @@ func TestSkillsOfProject(t *testing.T) {
 	b, place := skillsEnv(t)
 	putSkill(t, place, "pdf", about("Of the user."))
 	dir := putSkill(t, filepath.Join(b.dir, "p/.claude/skills"), "pdf", about("Of the project."))
-	folder, err := skill.ReadFolder(dir, nil)
+	folder, err := folders.Read(dir, nil)
 	zinotest.Must(t, err)
 	trusted := proto.ProjectSkill{Dir: dir, SHA256: folder.SHA256}
 	if reply := b.getSession("", trusted); !strings.Contains(reply.Content, "- pdf: Of the project.") || strings.Contains(reply.Content, "Of the user.") {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"zino/pkg/catalog/frontmatter"
+	"zino/pkg/catalog/skill/folders"
 	"zino/pkg/text"
 	"zino/proto"
 )
@@ -39,7 +40,7 @@ func (l *Loader) Content(s proto.Skill, project []proto.ProjectSkill, arguments 
 	} else {
 		root, err := os.OpenRoot(s.Dir)
 		if err != nil {
-			return c, fmt.Errorf("skill %s: %w", s.Dir, withoutPath(err))
+			return c, fmt.Errorf("skill %s: %w", s.Dir, folders.WithoutPath(err))
 		}
 		defer root.Close()
 		if content, _, err = readMain(root); err != nil {

@@ -1,3 +1,5 @@
+// Package skill reads the folders of Agent Skills: a SKILL.md with front matter, and
+// the files that it names.
 package skill
 
 import (
@@ -24,6 +26,9 @@ import (
 )
 
 const (
+	// File is the name of the file that makes a folder a skill.
+	File = folders.File
+
 	maxSkills      = 200
 	maxEntries     = 10000 // files of a folder that are looked at
 	maxDescription = 1024  // characters
@@ -48,14 +53,14 @@ const (
 // Loader finds skills. It keeps what it parsed while the files are unchanged. The zero
 // value is ready for use.
 type Loader struct {
-	sums Sums
+	sums folders.Sums
 
 	mu     sync.Mutex
 	parsed map[string]parsed // by the path of SKILL.md
 }
 
 type parsed struct {
-	stamp stamp
+	stamp folders.Stamp
 	young bool // the file may have changed within the resolution of its time stamps
 	skill proto.Skill
 }
@@ -116,14 +121,14 @@ func (l *Loader) forget(dirs []string) {
 }
 
 // ofProject reads a skill of a project, whose folder must be the one that was trusted.
-func (l *Loader) ofProject(p proto.ProjectSkill) (proto.Skill, Folder) {
+func (l *Loader) ofProject(p proto.ProjectSkill) (proto.Skill, folders.Folder) {
 	s := proto.Skill{Name: filepath.Base(p.Dir), Kind: proto.SkillFolder, Dir: p.Dir, Source: proto.SkillOfProject}
-	folder, err := ReadFolder(p.Dir, &l.sums)
+	folder, err := folders.Read(p.Dir, &l.sums)
 	switch {
 	case err != nil:
-		s.Problem = err.Error()
+		s.Problem = "skill " + p.Dir + ": " + err.Error()
 	case folder.SHA256 != p.SHA256:
-		s.Problem = "skill " + p.Dir + ": changed since it was trusted"
+		s.Problem = "skill " + p.Dir + ": " + folders.Changed
 	default:
 		parse(&s, folder.Main)
 	}
@@ -137,7 +142,7 @@ func (l *Loader) ofPlace(source, dir, name string) proto.Skill {
 	path := filepath.Join(dir, File)
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		s.Problem = path + ": " + withoutPath(err).Error()
+		s.Problem = path + ": " + folders.WithoutPath(err).Error()
 		return s
 	}
 	defer root.Close()
@@ -147,7 +152,7 @@ func (l *Loader) ofPlace(source, dir, name string) proto.Skill {
 	l.mu.Unlock()
 	if err == nil && ok {
 		age := time.Since(info.ModTime())
-		if old.stamp == stampOf(info) && !old.young || old.skill.Problem == "" && 0 <= age && age < saveTime {
+		if old.stamp == folders.StampOf(info) && !old.young || old.skill.Problem == "" && 0 <= age && age < saveTime {
 			return old.skill
 		}
 	}
@@ -159,12 +164,12 @@ func (l *Loader) ofPlace(source, dir, name string) proto.Skill {
 	}
 	clean(&s)
 	if err == nil {
-		stamp := stampOf(info)
+		stamp := folders.StampOf(info)
 		l.mu.Lock()
 		if l.parsed == nil {
 			l.parsed = map[string]parsed{}
 		}
-		l.parsed[path] = parsed{stamp, time.Since(time.Unix(stamp.ctime.Unix())) < settled, s}
+		l.parsed[path] = parsed{stamp, stamp.Young(), s}
 		l.mu.Unlock()
 	}
 	return s
@@ -177,18 +182,18 @@ func readMain(root *os.Root) (content []byte, info fs.FileInfo, err error) {
 		if _, kernel := errors.AsType[syscall.Errno](err); !kernel {
 			return nil, nil, errors.New("is a link that leads out of the folder")
 		}
-		return nil, nil, withoutPath(err)
+		return nil, nil, folders.WithoutPath(err)
 	}
 	defer f.Close()
 	if info, err = f.Stat(); err != nil {
-		return nil, nil, withoutPath(err)
+		return nil, nil, folders.WithoutPath(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, nil, errors.New("is not a regular file")
 	}
-	content, err = io.ReadAll(io.LimitReader(f, maxMain+1))
-	if err == nil && len(content) > maxMain {
-		err = fmt.Errorf("is larger than %d bytes", maxMain)
+	content, err = io.ReadAll(io.LimitReader(f, folders.MaxMain+1))
+	if err == nil && len(content) > folders.MaxMain {
+		err = fmt.Errorf("is larger than %d bytes", folders.MaxMain)
 	}
 	return content, info, err
 }

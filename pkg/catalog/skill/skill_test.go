@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"zino/pkg/catalog/frontmatter"
+	"zino/pkg/catalog/skill/folders"
 	"zino/pkg/config"
 	"zino/pkg/text"
 	"zino/pkg/zinotest"
 	"zino/proto"
 )
+
+var must, write = zinotest.Must, zinotest.Write
 
 // put writes a skill below a place, and returns its folder.
 func put(t *testing.T, place, name, content string) string {
@@ -237,11 +240,27 @@ func TestListSeesChanges(t *testing.T) {
 	}
 }
 
+// greeting makes a skill's folder with a script.
+func greeting(t *testing.T) string {
+	t.Helper()
+	dir := put(t, t.TempDir(), "greet", "---\ndescription: Greets.\n---\nSay hello.\n")
+	must(t, os.Mkdir(filepath.Join(dir, "scripts"), 0o700))
+	write(t, filepath.Join(dir, "scripts/hello.sh"), "echo hello\n")
+	return dir
+}
+
+func sha256Of(t *testing.T, dir string) string {
+	t.Helper()
+	f, err := folders.Read(dir, nil)
+	must(t, err)
+	return f.SHA256
+}
+
 func TestProjectSkills(t *testing.T) {
 	user := t.TempDir()
 	put(t, user, "greet", minimal("of the user"))
-	dir := folder(t)
-	project := []proto.ProjectSkill{{Dir: dir, SHA256: read(t, dir).SHA256}}
+	dir := greeting(t)
+	project := []proto.ProjectSkill{{Dir: dir, SHA256: sha256Of(t, dir)}}
 	var l Loader
 	got := l.List(project, placesOf([]string{user}))
 	if namesOf(got) != "greet greet-" || got[0].Source != proto.SkillOfProject {
@@ -264,11 +283,11 @@ func TestProjectSkills(t *testing.T) {
 // TestSwappedSkill changes SKILL.md while it is read: what is served is the content
 // that was trusted, or nothing.
 func TestSwappedSkill(t *testing.T) {
-	dir := folder(t)
+	dir := greeting(t)
 	path := filepath.Join(dir, File)
 	good, err := os.ReadFile(path)
 	must(t, err)
-	project := []proto.ProjectSkill{{Dir: dir, SHA256: read(t, dir).SHA256}}
+	project := []proto.ProjectSkill{{Dir: dir, SHA256: sha256Of(t, dir)}}
 	var l Loader
 	trusted := l.List(project, nil)[0]
 	other := filepath.Join(t.TempDir(), "evil")

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"zino/pkg/catalog/skill"
+	"zino/pkg/catalog/skill/folders"
 	"zino/pkg/durable"
 	"zino/proto"
 )
@@ -33,7 +33,7 @@ const (
 type Store struct {
 	dir  string
 	now  func() time.Time
-	sums skill.Sums // of the files of skills
+	sums folders.Sums // of the files of skills
 }
 
 var errNoDir = errors.New("no file of a project can be trusted: there is no directory for " + FileName + ", set HOME")

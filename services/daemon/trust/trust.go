@@ -6,7 +6,6 @@ package trust
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -20,7 +19,7 @@ import (
 	"syscall"
 
 	"zino/pkg/catalog/frontmatter"
-	"zino/pkg/catalog/skill"
+	"zino/pkg/catalog/skill/folders"
 	"zino/pkg/realpath"
 	"zino/pkg/text"
 	"zino/proto"
@@ -49,6 +48,7 @@ type Project struct {
 type Settings struct {
 	Path    string
 	Content []byte // JSON, in canonical form
+	Scripts proto.HookScripts
 }
 
 // Command is a file of .claude/commands.
@@ -66,6 +66,7 @@ type found struct {
 	content []byte // that is used
 	count   int    // of servers or hooks
 	names   []string
+	hooks   proto.HookScripts
 	scripts []string // files of the project that it runs and that the hash does not cover
 }
 
@@ -90,7 +91,7 @@ func Load(root, home string, store *Store) (Project, []proto.TrustFile, error) {
 				p.MCP = mergeServers(p.MCP, f.content) // the root's win
 			}
 		case proto.TrustHooks:
-			p.Settings = append(p.Settings, Settings{f.Path, f.content})
+			p.Settings = append(p.Settings, Settings{f.Path, f.content, f.hooks})
 		case proto.TrustSkill:
 			p.Skills = append(p.Skills, proto.ProjectSkill{Dir: f.Path, SHA256: f.SHA256})
 		case proto.TrustCommand:
@@ -191,11 +192,11 @@ type scanner struct {
 	skills int
 	cmds   int
 	looked int
-	sums   *skill.Sums
+	sums   *folders.Sums
 }
 
 // scan finds the files of a project, with their hashes and contents.
-func scan(root, home string, sums *skill.Sums) ([]found, error) {
+func scan(root, home string, sums *folders.Sums) ([]found, error) {
 	list, err := places(root, home)
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -315,7 +316,7 @@ func (s *scanner) file(place, name, kind string) {
 			return // other settings of another agent
 		}
 		if err == nil {
-			f.SHA256, err = s.withHooks(place, sum)
+			err = s.addScripts(&f, sum)
 		}
 	}
 	if err == nil {
@@ -324,34 +325,33 @@ func (s *scanner) file(place, name, kind string) {
 	s.add(f, err)
 }
 
-// withHooks returns the hash of a settings file together with the folder .claude/hooks.
-func (s *scanner) withHooks(place string, file [32]byte) (string, error) {
+// addScripts adds the folder .claude/hooks to a settings file, and hashes them together.
+func (s *scanner) addScripts(f *found, content [32]byte) error {
 	all := sha256.New()
-	fmt.Fprintf(all, "settings\x00%x\n", file)
-	hooks, err := s.folder(filepath.Join(place, ".claude/hooks"))
+	fmt.Fprintf(all, "settings\x00%x\n", content)
+	f.hooks.Dir = filepath.Join(f.place, ".claude/hooks")
+	hooks, err := s.folder(f.hooks.Dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return "", fmt.Errorf(".claude/hooks: %w", err)
+		return fmt.Errorf(".claude/hooks: %w", err)
 	default:
+		f.hooks.SHA256 = hooks.SHA256
 		fmt.Fprintf(all, "hooks\x00%s\n", hooks.SHA256)
 	}
-	return hex.EncodeToString(all.Sum(nil)), nil
+	f.SHA256 = hex.EncodeToString(all.Sum(nil))
+	return nil
 }
 
 // folder hashes a folder of the project. The path is opened once, so that no link on the
 // way to it leaves the project.
-func (s *scanner) folder(path string) (skill.Folder, error) {
+func (s *scanner) folder(path string) (folders.Folder, error) {
 	dir, err := s.outer.OpenFile(s.rel(path), os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
-		return skill.Folder{}, err
+		return folders.Folder{}, err
 	}
 	defer dir.Close()
-	all, err := skill.ReadFolder(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), s.sums)
-	if err != nil {
-		err = cmp.Or(errors.Unwrap(err), err)
-	}
-	return all, err
+	return folders.Read(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), s.sums)
 }
 
 // entries returns the names in a directory, sorted; a missing one has none.

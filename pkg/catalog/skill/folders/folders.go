@@ -1,5 +1,5 @@
-// Package folders finds the folders of skills below a directory. It parses nothing, for
-// programs that only give access to them.
+// Package folders finds the folders of skills below a directory, and hashes folders. It
+// parses nothing, for programs that only give access to them.
 package folders
 
 import (

@@ -1,4 +1,4 @@
-package skill
+package folders
 
 import (
 	"crypto/sha256"
@@ -28,12 +28,12 @@ func folder(t *testing.T) string {
 
 func read(t *testing.T, dir string) Folder {
 	t.Helper()
-	f, err := ReadFolder(dir, nil)
+	f, err := Read(dir, nil)
 	must(t, err)
 	return f
 }
 
-func TestReadFolderHash(t *testing.T) {
+func TestReadHash(t *testing.T) {
 	dir := folder(t)
 	must(t, os.Symlink("scripts/hello.sh", filepath.Join(dir, "link")))
 	must(t, os.Chmod(filepath.Join(dir, File), 0o644))
@@ -51,13 +51,13 @@ func TestReadFolderHash(t *testing.T) {
 	}
 }
 
-// TestReadFolderSeesEveryByte changes each byte, name and mode of a folder, with a
+// TestReadSeesEveryByte changes each byte, name and mode of a folder, with a
 // cache that has the hashes of the unchanged files.
-func TestReadFolderSeesEveryByte(t *testing.T) {
+func TestReadSeesEveryByte(t *testing.T) {
 	dir := folder(t)
 	var sums Sums
 	hash := func() string {
-		f, err := ReadFolder(dir, &sums)
+		f, err := Read(dir, &sums)
 		must(t, err)
 		return f.SHA256
 	}
@@ -104,9 +104,9 @@ func TestSumsAreUsed(t *testing.T) {
 	path := filepath.Join(dir, "scripts/hello.sh")
 	info, err := os.Stat(path)
 	must(t, err)
-	key := stampOf(info)
-	sums := Sums{sums: map[stamp]string{key: "wrong"}}
-	f, err := ReadFolder(dir, &sums)
+	key := StampOf(info)
+	sums := Sums{sums: map[Stamp]string{key: "wrong"}}
+	f, err := Read(dir, &sums)
 	must(t, err)
 	if f.SHA256 == read(t, dir).SHA256 {
 		t.Error("the file was read although its hash is known")
@@ -123,7 +123,7 @@ func TestSumsAreUsed(t *testing.T) {
 	}
 }
 
-func TestReadFolderRefuses(t *testing.T) {
+func TestReadRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, dir string)
 		want   string
@@ -150,14 +150,14 @@ func TestReadFolderRefuses(t *testing.T) {
 			must(t, os.Truncate(filepath.Join(dir, "x"), maxBytes+1))
 		}, "x: the folder has more than 64 MiB"},
 		"large main": {func(t *testing.T, dir string) {
-			must(t, os.Truncate(filepath.Join(dir, File), maxMain+1))
+			must(t, os.Truncate(filepath.Join(dir, File), MaxMain+1))
 		}, "SKILL.md: is larger than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t)
 			tt.change(t, dir)
-			_, err := ReadFolder(dir, nil)
-			zinotest.Error(t, err, nil, "skill "+dir+": "+tt.want)
+			_, err := Read(dir, nil)
+			zinotest.Error(t, err, nil, tt.want)
 		})
 	}
 }

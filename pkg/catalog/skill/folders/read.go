@@ -1,6 +1,4 @@
-// Package skill reads the folders of Agent Skills: a SKILL.md with front matter, and
-// the files that it names.
-package skill
+package folders
 
 import (
 	"crypto/sha256"
@@ -15,26 +13,25 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"zino/pkg/catalog/skill/folders"
 )
 
 const (
-	// File is the name of the file that makes a folder a skill.
-	File = folders.File
+	// MaxMain is the size of the largest SKILL.md.
+	MaxMain = 1 << 20
 
 	// maxFiles and maxBytes limit a folder of a project, which is hashed whole.
 	maxFiles = 2000
 	maxBytes = 64 << 20
-	// maxMain is the size of the largest SKILL.md.
-	maxMain = 1 << 20
 
 	// settled is the age from which a time stamp is trusted: a younger file may be
 	// written again within the resolution of the clock.
 	settled = 2 * time.Second
 )
 
-// Folder is a skill's folder as it was hashed.
+// Changed says that a folder differs from the one that a person trusted.
+const Changed = "changed since it was trusted"
+
+// Folder is a folder as it was hashed, of a skill or of scripts.
 type Folder struct {
 	// SHA256 is the hash, in hex, over the sorted lines "path NUL mode NUL
 	// sha256(content)" of all files, the mode in octal as in stat(2). The content of a
@@ -46,19 +43,19 @@ type Folder struct {
 	Files []string
 }
 
-// ReadFolder reads and hashes a folder with all below it. Symbolic links may lead to
+// Read reads and hashes a folder with all below it. Symbolic links may lead to
 // files within the folder only, and other special files are refused: the hash would
 // not cover them. Sums may be nil.
-func ReadFolder(dir string, sums *Sums) (Folder, error) {
+func Read(dir string, sums *Sums) (Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return Folder{}, fmt.Errorf("skill %s: %w", dir, withoutPath(err))
+		return Folder{}, WithoutPath(err)
 	}
 	defer root.Close()
 	r := reader{root: root, sums: sums, left: maxBytes}
 	err = fs.WalkDir(root.FS(), ".", r.visit)
 	if err != nil {
-		return Folder{}, fmt.Errorf("skill %s: %w", dir, err)
+		return Folder{}, err
 	}
 	slices.Sort(r.lines)
 	slices.Sort(r.folder.Files)
@@ -77,7 +74,7 @@ type reader struct {
 
 func (r *reader) visit(path string, d fs.DirEntry, err error) error {
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, withoutPath(err))
+		return fmt.Errorf("%s: %w", path, WithoutPath(err))
 	}
 	if d.IsDir() {
 		return nil
@@ -96,7 +93,7 @@ func (r *reader) visit(path string, d fs.DirEntry, err error) error {
 		err = errors.New("is not a regular file")
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, withoutPath(err))
+		return fmt.Errorf("%s: %w", path, WithoutPath(err))
 	}
 	r.lines = append(r.lines, fmt.Sprintf("%s\x00%o\x00%s\n", path, mode, sum))
 	if path != File {
@@ -141,7 +138,7 @@ func (r *reader) file(path string) (mode uint32, sum string, err error) {
 	if r.left -= info.Size(); r.left < 0 {
 		return 0, "", fmt.Errorf("the folder has more than %d MiB", maxBytes>>20)
 	}
-	key := stampOf(info)
+	key := StampOf(info)
 	if path != File { // else its content is wanted, too
 		if sum, ok := r.sums.get(key); ok {
 			return info.Sys().(*syscall.Stat_t).Mode, sum, nil
@@ -151,8 +148,8 @@ func (r *reader) file(path string) (mode uint32, sum string, err error) {
 	w := io.Writer(h)
 	var main strings.Builder
 	if path == File {
-		if info.Size() > maxMain {
-			return 0, "", fmt.Errorf("is larger than %d bytes", maxMain)
+		if info.Size() > MaxMain {
+			return 0, "", fmt.Errorf("is larger than %d bytes", MaxMain)
 		}
 		w = io.MultiWriter(h, &main)
 	}
@@ -171,38 +168,42 @@ func (r *reader) file(path string) (mode uint32, sum string, err error) {
 	return info.Sys().(*syscall.Stat_t).Mode, sum, nil
 }
 
-// withoutPath removes the path from an error of package os.
-func withoutPath(err error) error {
+// WithoutPath removes the path from an error of package os.
+func WithoutPath(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err
 }
 
-// stamp identifies the content of a file: who writes it changes its ctime, which
+// Stamp identifies the content of a file: who writes it changes its ctime, which
 // only the kernel sets.
-type stamp struct {
+type Stamp struct {
 	dev, inode   uint64
 	size         int64
 	mtime, ctime syscall.Timespec
 }
 
-func stampOf(info fs.FileInfo) stamp {
+// StampOf returns the stamp of a file.
+func StampOf(info fs.FileInfo) Stamp {
 	s := info.Sys().(*syscall.Stat_t)
-	return stamp{uint64(s.Dev), s.Ino, s.Size, s.Mtim, s.Ctim}
+	return Stamp{uint64(s.Dev), s.Ino, s.Size, s.Mtim, s.Ctim}
 }
+
+// Young reports whether the content may be another one with the same stamp.
+func (s Stamp) Young() bool { return time.Since(time.Unix(s.ctime.Unix())) < settled }
 
 // Sums caches the hashes of files by inode, size, mtime and ctime. The zero value is
 // ready for use; nil caches nothing.
 type Sums struct {
 	mu   sync.Mutex
-	sums map[stamp]string
+	sums map[Stamp]string
 }
 
 // maxSums is the number of hashes after which the cache starts anew.
 const maxSums = 10 * maxFiles
 
-func (s *Sums) get(key stamp) (string, bool) {
+func (s *Sums) get(key Stamp) (string, bool) {
 	if s == nil {
 		return "", false
 	}
@@ -214,14 +215,14 @@ func (s *Sums) get(key stamp) (string, bool) {
 
 // put stores a hash, unless the file is so young that a later change might not show
 // in its stamp.
-func (s *Sums) put(key stamp, sum string) {
-	if s == nil || time.Since(time.Unix(key.ctime.Unix())) < settled {
+func (s *Sums) put(key Stamp, sum string) {
+	if s == nil || key.Young() {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sums == nil || len(s.sums) >= maxSums {
-		s.sums = map[stamp]string{}
+		s.sums = map[Stamp]string{}
 	}
 	s.sums[key] = sum
 }
