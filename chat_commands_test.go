@@ -208,6 +208,8 @@ func TestChatSessionCommands(t *testing.T) {
 			zinotest.Must(t, os.Chmod(path, 0o755))
 		}
 		program("editor", `cp "$1" `+draft+"\necho 'Sent from the editor.' > \"$1\"\n")
+		zinotest.Must(t, os.MkdirAll(filepath.Join(home, ".config", "zino", "commands"), 0o700))
+		zinotest.Write(t, filepath.Join(home, ".config", "zino", "commands", "fix.md"), "Fix issue $1.\n")
 		program("wl-copy", "cat > "+copied+"\n")
 	}, []string{"EDITOR=~/programs/editor"},
 		fakellm.Turn{Match: "change files", Calls: []fakellm.Call{
@@ -268,8 +270,21 @@ func TestChatSessionCommands(t *testing.T) {
 	s.Tmux("send-keys", "C-c")
 	s.Enter("/model claude-haiku-5-5")
 	s.Shows("The next turns use claude-haiku-5-5.", "")
+	s.Enter("/fix 12 twice")
+	s.Shows("then: /fix 12 twice", idle)
 	provider.Open("slow")
 	answered(s, "Waited.")
+	s.Shows("> /fix 12 twice", idle)
+	answered(s, "done")
+	if r := provider.Requests(); !strings.Contains(string(r[len(r)-1].Body), `Fix issue 12.`) {
+		t.Errorf("the command that waited has sent: %s", r[len(r)-1].Body)
+	}
+	s.Tmux("send-keys", "C-l")
+	s.Tmux("send-keys", "Escape", "Escape") // edits the last message
+	s.Shows("> /fix 12 twice", idle)
+	s.Enter(" or more")
+	s.Shows("The earlier version stays as session", idle)
+	answered(s, "done")
 
 	// Completion of arguments.
 	s.Tmux("send-keys", "-l", "/effort m")

@@ -574,11 +574,18 @@ type UserMessage struct {
 	Via string `json:"via"`
 	// Say is the id of the turn_say that it came with.
 	Say string `json:"say,omitzero"`
+	// Command is the slash command that the text is made of.
+	Command string `json:"command,omitzero"`
+	// Arguments are the arguments of the command.
+	Arguments string `json:"arguments,omitzero"`
 	// By is the user who sent it.
 	By *By `json:"by,omitzero"`
 	// Attachments are the files of the message.
 	Attachments []Attachment `json:"attachments,omitzero"`
 }
+
+// Typed returns the message as it was typed: of a slash command not the text.
+func (m UserMessage) Typed() string { return typed(m.Text, m.Command, m.Arguments) }
 
 // Live is the end of the replay: what follows happens now. The text of the present
 // inference so far comes next as one assistant_delta, and tool_started of the calls

@@ -1,5 +1,7 @@
 package proto
 
+import "strings"
+
 // Types of the events in a session's file, the session log. "usage" and
 // "interrupted" are also packets: see TypeUsage and TypeInterrupted. Events of
 // other types may stand between them; readers skip those.
@@ -122,6 +124,16 @@ type LogMessage struct {
 	Via string `json:"via,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`
+}
+
+// Typed returns a user's message as it was typed: of a slash command not the text.
+func (m LogMessage) Typed() string { return typed(m.Text, m.Command, m.Arguments) }
+
+func typed(text, command, arguments string) string {
+	if command == "" {
+		return text
+	}
+	return strings.TrimSpace("/" + command + " " + arguments)
 }
 
 // LogToolUse is a tool call of the model.

@@ -23,11 +23,13 @@ import (
 )
 
 const (
-	textMax     = 64 << 10  // bytes of a file that is appended to a message
-	allMax      = 256 << 10 // of all files of a message
-	attachNames = 200       // of a directory
-	attachList  = 20_000    // names of a directory that are read
+	textMax    = 64 << 10  // bytes of a file that is appended to a message
+	allMax     = 256 << 10 // of all files of a message
+	attachList = 20_000    // names of a directory that are read
 )
+
+// NamesMax is how many names of a directory are listed.
+const NamesMax = 200
 
 // Head begins the block of a file behind a message.
 const Head = "\n\nContents of "
@@ -234,17 +236,26 @@ func namesIn(dir *os.File) (string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		name := text.VisibleLine(e.Name())
+		name := e.Name()
 		if e.IsDir() {
 			name += "/"
 		}
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	if over := len(names) - attachNames; over > 0 {
-		names = append(names[:attachNames], fmt.Sprintf("… %d more", over))
+	return Listing(names[:min(len(names), NamesMax)], len(names)), nil
+}
+
+// Listing returns the block of a directory with a number of names.
+func Listing(names []string, all int) string {
+	var b strings.Builder
+	for _, name := range names {
+		b.WriteString(text.VisibleLine(name) + "\n")
 	}
-	return strings.Join(names, "\n") + "\n", nil
+	if over := all - len(names); over > 0 {
+		fmt.Fprintf(&b, "… %d more\n", over)
+	}
+	return b.String()
 }
 
 // Size formats a number of bytes as files are listed.

@@ -34,14 +34,13 @@ func isBuiltin(name string) bool {
 	return slices.ContainsFunc(commands, func(k *command) bool { return k.name == name })
 }
 
-// runFile begins a turn with a command of a file, if the daemon lists it now. It reports
-// whether the editor may be emptied.
+// runFile begins a turn with a command of a file, if the daemon lists it now; during a turn
+// it waits. It reports whether the editor may be emptied.
 func (c *chat) runFile(word, args, typed string) bool {
-	if c.busy() {
-		c.say("Wait for the turn to end, or press Esc.")
+	if !c.accepts() {
 		return false
 	}
-	draft := c.editor.Draft()
+	draft, revision := c.editor.Draft(), c.revision
 	run := func() {
 		c.listFiles(func(err error) {
 			i := slices.IndexFunc(c.files, func(k proto.CommandInfo) bool { return k.Name == word })
@@ -50,16 +49,19 @@ func (c *chat) runFile(word, args, typed string) bool {
 				c.fail(errorOf(err))
 			case i < 0:
 				c.unknown(word, typed)
-			case c.busy():
-				c.say("Wait for the turn to end, or press Esc.")
 			case c.files[i].Problem != "":
 				c.print(kindCommand, c.quote(typed, nil)...)
 				c.say("/%s cannot be used: %s: %s", safe(word), safe(home(c.files[i].Path)), safe(c.files[i].Problem))
 			default:
 				m := message{draft: draft, command: word, arguments: args}
-				c.sent = m
-				c.echo(m)
-				c.begin(m)
+				if !c.accepts() {
+					c.returnToEditor([]*queued{{message: m}})
+					return
+				}
+				if c.turn == nil {
+					c.revision = revision
+				}
+				c.beginOrWait(m, proto.ViaQueue)
 			}
 		})
 	}

@@ -179,18 +179,33 @@ func (c *chat) submit(mode string) {
 		c.editor.Reset()
 		return
 	}
-	if waits := c.turn != nil || !c.ready; waits && len(c.queued) >= queuedMax {
-		c.say("%d messages wait: wait for the turn to end, or press Esc.", queuedMax)
-		return
-	}
-	if c.turn == nil && c.busy() {
-		c.say("Wait for the command to end, or press Esc.")
+	if !c.accepts() {
 		return
 	}
 	c.keep(typed)
 	c.editor.Reset()
 	text, images, notes := c.attach(textOf(typed))
-	m := message{draft: draft, text: text, images: images}
+	c.beginOrWait(message{draft: draft, text: text, images: images}, mode)
+	for _, note := range notes {
+		c.print(kindUserNote, c.dim("  "+note))
+	}
+}
+
+// accepts reports whether a message can be sent or wait now, and says why it cannot.
+func (c *chat) accepts() bool {
+	switch {
+	case (c.turn != nil || !c.ready) && len(c.queued) >= queuedMax:
+		c.say("%d messages wait: wait for the turn to end, or press Esc.", queuedMax)
+	case c.turn == nil && c.busy():
+		c.say("Wait for the command to end, or press Esc.")
+	default:
+		return true
+	}
+	return false
+}
+
+// beginOrWait begins a turn with a message that was typed, or has it wait.
+func (c *chat) beginOrWait(m message, mode string) {
 	c.sent = m
 	switch {
 	case c.turn != nil || !c.ready:
@@ -200,9 +215,6 @@ func (c *chat) submit(mode string) {
 	default:
 		c.echo(m)
 		c.begin(m)
-	}
-	for _, note := range notes {
-		c.print(kindUserNote, c.dim("  "+note))
 	}
 }
 

@@ -123,8 +123,9 @@ func (c *chat) userMessage(t *turn, m proto.UserMessage) {
 		c.print(kindUser, c.quote(sent.draft.Shown(), sent.files())...)
 		return
 	}
-	typed, _ := unattached(m.Text)
-	sent := message{draft: c.editor.NewDraft(typed), text: m.Text}
+	text := m.Typed()
+	typed, _ := unattached(text)
+	sent := message{draft: c.editor.NewDraft(typed), text: text}
 	for _, a := range m.Attachments {
 		sent.images = append(sent.images, picture{shown: imageShown(a)})
 	}
@@ -134,7 +135,7 @@ func (c *chat) userMessage(t *turn, m proto.UserMessage) {
 		c.print(kindUser, rows...)
 		return
 	}
-	n := c.items.add("message", c.outputRows(m.Text))
+	n := c.items.add("message", c.outputRows(text))
 	fold := "  " + c.dim(c.foldText(over, n))
 	c.printFolded(kindUser, append(rows[:messageLines:messageLines], fold), rows)
 }

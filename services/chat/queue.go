@@ -36,6 +36,10 @@ func (m message) files() []string {
 	return files
 }
 
+// waitsHere reports whether a message cannot wait at the daemon: turn_say has no images,
+// and a command is expanded when its turn begins.
+func (m message) waitsHere() bool { return len(m.images) > 0 || m.command != "" }
+
 // queued is a message that waits: here, at the daemon, or on its way there. Only the
 // answers of the daemon decide what becomes of it, so no order of events loses it or
 // sends it twice.
@@ -64,7 +68,7 @@ func (c *chat) steers() bool { return c.can(proto.DaemonTurnSay.Type) && !c.noSa
 
 // wait queues a message: it steers the open turn, or becomes a turn of its own.
 func (c *chat) wait(m message, mode string) {
-	if !c.steers() || len(m.images) > 0 { // turn_say has no images
+	if !c.steers() || m.waitsHere() {
 		mode = proto.ViaQueue
 	}
 	q := &queued{message: m, mode: mode, requestID: requestID()}
@@ -97,7 +101,7 @@ func (c *chat) handAll() {
 // hand gives a message that waits here to the daemon, if a turn is open.
 func (c *chat) hand(q *queued) {
 	t := c.turn
-	if t == nil || t.id == "" || q.sending || q.withdrawn || q.say != "" || len(q.images) > 0 || !c.steers() {
+	if t == nil || t.id == "" || q.sending || q.withdrawn || q.say != "" || q.waitsHere() || !c.steers() {
 		return
 	}
 	q.sending = true

@@ -30,6 +30,8 @@ func (x *queueTest) step(step string) {
 		if len(x.queued) > 0 {
 			x.known[name] = x.queued[len(x.queued)-1]
 		}
+	case "command":
+		x.beginOrWait(message{draft: x.editor.NewDraft("/" + name), command: name}, proto.ViaQueue)
 	case "up":
 		if len(x.waiting()) == 0 || !x.editor.Empty() {
 			x.t.Fatal("nothing waits")
@@ -104,6 +106,10 @@ func TestQueue(t *testing.T) {
 		{"taken back on its way and returned", "steer a; up; interrupted a; said a steer t-1", "a", "", ""},
 		{"the newest one is taken back", "steer a; queue b; up", "b", "next: a", "t-1"},
 		{"several in order", "queue a; queue b; said b queue t-3; said a queue t-2; done", "", "then: a then: b", "t-2"},
+		{"a command waits here", "command a; done", "", "", "/a"},
+		{"a command is taken back", "command a; up; done", "/a", "", ""},
+		{"a command, and an interruption", "command a; interrupted", "/a", "", ""},
+		{"a command behind one of the daemon", "queue a; said a queue t-2; command b; done; delivered a queue; done", "", "", "/b"},
 		{"a local one behind one of the daemon", "queue a; said a queue t-2; queue b; fails b busy; done; delivered a queue; done", "", "", "b"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -132,7 +132,7 @@ func (c *chat) replayEvent(t *turn, event proto.Raw) {
 	case proto.TypeMessage:
 		decode(p, func(m proto.LogMessage) {
 			if m.Role == proto.RoleUser {
-				c.userMessage(t, proto.UserMessage{Text: m.Text, Via: m.Via})
+				c.userMessage(t, proto.UserMessage{Text: m.Typed(), Via: m.Via})
 				return
 			}
 			c.final(t, m.Text)

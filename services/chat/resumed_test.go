@@ -37,6 +37,7 @@ func TestResumedHistory(t *testing.T) {
 	want := "── 4 earlier messages · /show history ──\n\n> look\n\nLet me look.\n\n✓ read  x  2 lines  0.01s\n\nDone.\n\n> and?\n\nInterrupted.\n"
 	zinotest.Equal(t, "the history", show(events...), want)
 	zinotest.Equal(t, "the context", fill, "6 %")
+	zinotest.Contains(t, "a slash command", show(`{"type":"message","role":"user","text":"Fix it.","command":"fix","arguments":"it"}`), "> /fix it\n")
 	open = "t-9"
 	follows := []string{`{"type":"message","role":"user","text":"go on","turn":"t-9"}`, `{"type":"message","role":"assistant","text":"So far.","turn":"t-9","step":1}`}
 	zinotest.Equal(t, "the history before an open turn", show(append(events, follows...)...), want)

@@ -55,20 +55,18 @@ func (c *chat) lastMessage(session string) (last *revision, err error) {
 			return nil, err
 		}
 		for i, event := range events {
-			var e struct {
-				Type    string `json:"type"`
-				Turn    string `json:"turn,omitzero"`
-				Command bool   `json:"command,omitzero"`
-				Role    string `json:"role,omitzero"`
-				Via     string `json:"via,omitzero"`
-				Text    string `json:"text,omitzero"`
-			}
-			if wire.DecodeReply(event, &e) == nil {
-				if e.Command {
+			typ, err := wire.ReplyType(event)
+			switch {
+			case err != nil: // of a file that was edited
+			case typ == proto.TypeTurn:
+				var e proto.LogTurn
+				if wire.DecodeReply(event, &e) == nil && e.Command {
 					commands[e.Turn] = true
 				}
-				if e.Type == proto.TypeMessage && e.Role == proto.RoleUser && e.Via != proto.ViaJob && e.Via != proto.ViaSchema && e.Via != proto.ViaHook && !commands[e.Turn] && from > 0 {
-					last = &revision{session, from, e.Text}
+			case typ == proto.TypeMessage:
+				var e proto.LogMessage
+				if wire.DecodeReply(event, &e) == nil && e.Role == proto.RoleUser && e.Via != proto.ViaJob && e.Via != proto.ViaSchema && e.Via != proto.ViaHook && !commands[e.Turn] && from > 0 {
+					last = &revision{session, from, e.Typed()}
 				}
 			}
 			if i < len(page.Offsets) {

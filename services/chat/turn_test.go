@@ -172,6 +172,8 @@ func TestMessagesFromElsewhere(t *testing.T) {
 	x.send(`{"type":"user_message","text":"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12","via":"start"}`, `{"type":"user_message","text":"[job j-1 ended: exit 0]","via":"job"}`)
 	want := "> 1\n  2\n  3\n  4\n  5\n  6\n  7\n  8\n  9\n  10\n  … 2 more lines · /show 1\n\n[job j-1 ended: exit 0]\n"
 	zinotest.Equal(t, "printed", x.printed(), want)
+	x.send(`{"type":"user_message","text":"Fix issue 12.\n\nContents of a:\n","command":"fix","arguments":"12","via":"start"}`)
+	zinotest.Equal(t, "a slash command", x.printed(), "\n> /fix 12\n")
 	x.turn.elsewhere = false
 	x.queued = []*queued{{message: x.messageOf("also this"), say: "s-1", mode: proto.ViaSteer}}
 	x.send(`{"type":"user_message","text":"what was typed","via":"start"}`, `{"type":"user_message","text":"also this","via":"steer","say":"s-1"}`)

@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"zino/pkg/gate"
 	"zino/pkg/keys"
+	"zino/pkg/mention"
 	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/pkg/wire"
@@ -175,8 +178,12 @@ func (b *expansion) call(ctx context.Context, tool string, input proto.Raw, outp
 }
 
 func (b *expansion) run(ctx context.Context, command string) (output, failed string, err error) {
+	return b.bash(ctx, command, b.s.cfg.Agr.ToolOutputBytes)
+}
+
+func (b *expansion) bash(ctx context.Context, command string, outputBytes int) (output, failed string, err error) {
 	input := fmt.Appendf(wire.AppendString(proto.Raw(`{"command":`), command), `,"timeout_s":%d}`, expandSeconds)
-	raw, err := b.call(ctx, bashTool, input, b.s.cfg.Agr.ToolOutputBytes)
+	raw, err := b.call(ctx, bashTool, input, outputBytes)
 	if e, ok := errors.AsType[*proto.Error](err); ok && (e.Code == proto.CodeDenied || e.Code == proto.CodeApproval) {
 		return "", "denied: " + text.OneLine(e.Message), nil
 	}
@@ -218,8 +225,15 @@ func (b *expansion) read(ctx context.Context, path string) (content string, ok b
 			Bytes     int64  `json:"bytes,omitzero"`
 			Truncated bool   `json:"truncated,omitzero"`
 		} `json:"data,omitzero"`
+		Error proto.Error `json:"error,omitzero"`
 	}
-	if err := wire.DecodeReply(raw, &result); err != nil || !result.OK {
+	if err := wire.DecodeReply(raw, &result); err != nil {
+		return "", false, nil
+	}
+	if result.Error.Code == "EISDIR" {
+		return b.list(ctx, path)
+	}
+	if !result.OK {
 		return "", false, nil
 	}
 	if result.Data.Truncated || len(result.Data.Content) > min(expandRead, b.room) {
@@ -227,6 +241,23 @@ func (b *expansion) read(ctx context.Context, path string) (content string, ok b
 	}
 	b.room -= len(result.Data.Content)
 	return result.Data.Content, true, nil
+}
+
+// list returns the first names in a directory.
+func (b *expansion) list(ctx context.Context, path string) (content string, ok bool, err error) {
+	command := fmt.Sprintf("LC_ALL=C ls -Ap -- %s | sed -n '1,%dp;$='", slash.Quote(path), mention.NamesMax)
+	output, failed, err := b.bash(ctx, command, expandRead)
+	if err != nil || failed != "" {
+		return "", false, err
+	}
+	names := strings.Split(strings.TrimSuffix(output, "\n"), "\n")
+	all, _ := strconv.Atoi(names[len(names)-1]) // the number of lines; none: it is empty
+	content = mention.Listing(names[:len(names)-1], all)
+	if len(content) > b.room {
+		return text.Bytes(int64(len(content))) + ", named only", true, nil
+	}
+	b.room -= len(content)
+	return content, true, nil
 }
 
 // cutHome returns the path that ~/ at the start of a path stands for.

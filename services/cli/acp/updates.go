@@ -135,7 +135,7 @@ func (u *updates) Event(typ string, payload []byte) error {
 	case proto.TypeNotice:
 		return decode(payload, u.notice)
 	case proto.TypeUserMessage:
-		return decode(payload, func(e proto.UserMessage) { u.userText(e.Text) })
+		return decode(payload, func(e proto.UserMessage) { u.userText(e.Typed()) })
 	case proto.TypeTodo:
 		return decode(payload, u.todo)
 	case proto.TypeApprovalRequested:
@@ -175,7 +175,7 @@ func (u *updates) stored(event []byte) error {
 	case proto.TypeMessage:
 		return decode(event, func(e proto.LogMessage) {
 			if e.Role == proto.RoleUser {
-				u.userText(e.Text)
+				u.userText(e.Typed())
 				return
 			}
 			u.text(e.Text)

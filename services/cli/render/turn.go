@@ -192,7 +192,7 @@ func (t *TextTurns) userMessage(e proto.UserMessage) error {
 	if e.Via == proto.ViaJob || e.Via == proto.ViaHook {
 		return t.line(Line(e.Text))
 	}
-	return t.line("> " + strings.ReplaceAll(strings.TrimSpace(e.Text), "\n", "\n  "))
+	return t.line("> " + strings.ReplaceAll(strings.TrimSpace(e.Typed()), "\n", "\n  "))
 }
 
 // todo prints the model's list.

@@ -21,6 +21,7 @@ func FuzzEvents(f *testing.F) {
 		`{"type":"usage","input_tokens":5,"output_tokens":7,"cost_usd":0.5}`,
 		`{"type":"notice","kind":"warning","text":"x"}`,
 		`{"type":"user_message","turn":"t-1","text":"a\u001b[31m\nb","via":"steer"}`,
+		`{"type":"user_message","turn":"t-1","text":"Fix it.","command":"fix","arguments":"it","via":"queue"}`,
 		`{"type":"turn_ended","turn":"t-1","state":"interrupted","returned":[{"say":"s-1","text":"a\u001b[2J"}]}`,
 		`{"type":"retracted","turn":"t-1"}`,
 		`{"type":"todo","items":[{"text":"\u001b]0;x\u0007","status":"active"}]}`,

@@ -331,9 +331,9 @@ func (a args) script(s string) string {
 		return s
 	}
 	var set strings.Builder
-	set.WriteString("ARGUMENTS=" + quote(a.all) + "; set --")
+	set.WriteString("ARGUMENTS=" + Quote(a.all) + "; set --")
 	for _, word := range a.words {
-		set.WriteString(" " + quote(word))
+		set.WriteString(" " + Quote(word))
 	}
 	return set.String() + "\n" + a.replace(s, func(name string, at int) string {
 		variable := "${" + name + "-}"
@@ -365,8 +365,8 @@ func quoteAt(s string) (open rune) {
 	return open
 }
 
-// quote returns s as one word of a shell.
-func quote(s string) string {
+// Quote returns s as one word of a shell.
+func Quote(s string) string {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(s, "\x00", ""), "'", `'\''`) + "'"
 }
 
