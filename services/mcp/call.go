@@ -110,17 +110,94 @@ func toolErrorf(code, format string, args ...any) *toolError {
 
 // call is a call of a tool that runs.
 type call struct {
-	ctx     context.Context
 	session string
+	token   string // of its turn; empty: a person calls
 	events  bool
 	out     *rpc.Out
+	limit   time.Duration // without progress
 
 	mu     sync.Mutex
+	ctx    context.Context // while the server is asked
 	ended  bool
 	sent   time.Time // of the last packet of progress
-	timer  *time.Timer
-	limit  time.Duration
-	wanted []string // input that the server asked for and did not get
+	idle   countdown // from limit
+	whole  countdown // of all attempts
+	asking int       // questions of the server that wait for a person
+	wanted []string  // input that the server asked for and did not get
+}
+
+// countdown is a timer that can pause.
+type countdown struct {
+	*time.Timer
+	left  time.Duration
+	since time.Time // when it began or went on
+}
+
+func newCountdown(d time.Duration, over func()) countdown {
+	return countdown{time.AfterFunc(d, over), d, time.Now()}
+}
+
+func (c *countdown) pause() {
+	if c.Timer != nil && c.Stop() {
+		c.left -= time.Since(c.since)
+	}
+}
+
+func (c *countdown) goOn() {
+	if c.Timer != nil {
+		c.since = time.Now()
+		c.Reset(c.left)
+	}
+}
+
+// limited returns ctx, which ends when the whole time of a call is over.
+func (c *call) limited(ctx context.Context, whole time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c.whole = newCountdown(whole, func() { cancel(errTimeout) })
+	return ctx, func() {
+		c.whole.Stop()
+		cancel(nil)
+	}
+}
+
+// pause stops the clock of the call until the function that it returns is called: for every
+// question.
+func (c *call) pause() (goOn func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asking++; c.asking == 1 {
+		c.idle.pause()
+		c.whole.pause()
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.asking--; c.asking == 0 {
+			c.idle.goOn()
+			c.whole.goOn()
+		}
+	}
+}
+
+// running returns the context of the present attempt.
+func (c *call) running() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ctx
+}
+
+// inputs returns what want has recorded.
+func (c *call) inputs() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.wanted)
+}
+
+// want records input that the server asked for and did not get.
+func (c *call) want(input string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted = append(c.wanted, input)
 }
 
 type callKey struct{}
@@ -132,8 +209,8 @@ func (c *call) progressed(line string) {
 	if c.ended {
 		return
 	}
-	if c.timer != nil && c.timer.Stop() {
-		c.timer.Reset(c.limit)
+	if c.idle.left = c.limit; c.asking == 0 && c.idle.Stop() {
+		c.idle.goOn()
 	}
 	if now := time.Now(); c.events && now.Sub(c.sent) >= outputEvery {
 		c.sent = now
@@ -180,13 +257,19 @@ func (s *Service) call(ctx context.Context, req proto.CallTool, serverToken stri
 			return none, err
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, d.max(), errTimeout)
+	c := &call{session: req.SessionID, token: req.Token, events: req.Events, out: out, limit: d.timeout()}
+	ctx, cancel := c.limited(ctx, d.max())
 	defer cancel()
-	c := &call{session: req.SessionID, events: req.Events, out: out, limit: d.timeout()}
 	for again := false; ; again = true {
 		result, repeat, err := s.attempt(ctx, c, d, req, serverToken)
 		if err == nil || again || !repeat || ctx.Err() != nil {
-			return result, s.explain(ctx, d, err)
+			err = s.explain(ctx, d, err)
+			if e, ok := errors.AsType[*toolError](err); ok {
+				if wanted := c.inputs(); len(wanted) > 0 {
+					e.Message += "\nInput was wanted: " + strings.Join(wanted, "; ")
+				}
+			}
+			return result, err
 		}
 		s.log.Info("repeating a call of a server that ended", "server", d.name, "tool", req.Tool)
 	}
@@ -239,7 +322,7 @@ func (s *Service) attempt(ctx context.Context, c *call, d *definition, req proto
 	if err != nil {
 		return result, errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, errEnded) && (info.ReadOnly || info.Idempotent), err
 	}
-	result, err = resultOf(reply, c.wanted)
+	result, err = resultOf(reply, c.inputs())
 	if e, ok := errors.AsType[*toolError](err); ok {
 		e.Message = in.hidden(e.Message)
 	}
@@ -282,20 +365,24 @@ func (in *instance) do(ctx context.Context, c *call, ask func(ctx context.Contex
 	in.progress[token] = c
 	in.mu.Unlock()
 	c.mu.Lock()
-	c.ctx, c.ended, c.timer = ctx, false, time.AfterFunc(c.limit, func() { cancel(errTimeout) })
+	c.ctx, c.ended, c.idle = ctx, false, newCountdown(c.limit, func() { cancel(errTimeout) })
 	c.mu.Unlock()
 	err := ask(ctx, token)
 	c.mu.Lock()
 	c.ended = true
-	c.timer.Stop()
+	c.idle.Stop()
 	c.mu.Unlock()
+	cause := context.Cause(ctx)
 	in.mu.Lock()
 	delete(in.progress, token)
+	if err != nil && cause != nil {
+		in.abandoned[c.session] = true
+	}
 	in.mu.Unlock()
 	if err == nil {
 		return nil
 	}
-	if cause := context.Cause(ctx); cause != nil {
+	if cause != nil {
 		go in.awaitSign(time.Now())
 		return cause
 	}
@@ -303,7 +390,11 @@ func (in *instance) do(ctx context.Context, c *call, ask func(ctx context.Contex
 		return fmt.Errorf("%w (%w)", in.lost(), mcp.ErrConnectionClosed)
 	}
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && answered(err) {
-		return &jsonrpc.Error{Code: e.Code, Message: in.hidden(e.Message)}
+		e = &jsonrpc.Error{Code: e.Code, Message: in.hidden(e.Message), Data: e.Data}
+		if e.Code == mcp.CodeURLElicitationRequired {
+			in.visits(ctx, c, e)
+		}
+		return e
 	}
 	if in.program == nil {
 		return err
@@ -336,11 +427,10 @@ func (in *instance) lost() error {
 
 // awaitSign ends a server that stays silent after a call was cancelled while others wait.
 func (in *instance) awaitSign(since time.Time) {
-	if in.program == nil || !in.use() {
+	if in.program == nil {
 		return
 	}
-	defer in.release()
-	select {
+	select { // it is not a user: the instance may end meanwhile
 	case <-in.gone:
 		return
 	case <-time.After(silentMax):
@@ -544,9 +634,6 @@ func resultOf(reply *mcp.CallToolResult, wanted []string) (result proto.ToolResu
 	if reply.IsError {
 		if data.Text == "" {
 			data.Text = "the tool failed"
-		}
-		if len(wanted) > 0 {
-			data.Text += "\nInput was wanted: " + strings.Join(wanted, "; ")
 		}
 		return result, &toolError{proto.ToolFailed, data.Text, nil}
 	}

@@ -75,7 +75,10 @@ type instance struct {
 	idle     *time.Timer
 	progress map[string]*call
 	serial   bool // one call at a time: questions of older revisions name no call
-	nextID   int64
+	// abandoned are the sessions of calls that were given up before the server has answered.
+	abandoned map[string]bool
+	renew     bool // it ends when it is unused, as it could not ask a question for them
+	nextID    int64
 }
 
 // historyOf returns the history of a key. mu is locked.
@@ -220,7 +223,11 @@ func (in *instance) release() {
 	in.users--
 	in.last = time.Now()
 	limit := in.s.config().IdleSecs
-	if in.users > 0 || limit == 0 {
+	if in.users == 0 && in.renew && !in.ending {
+		in.ending = true
+		go in.end()
+	}
+	if in.users > 0 || limit == 0 || in.ending {
 		return
 	}
 	in.idle = time.AfterFunc(time.Duration(limit*float64(time.Second)), func() {
@@ -240,6 +247,7 @@ func (s *Service) newInstance(d *definition, token string) *instance {
 	in := &instance{
 		s: s, d: d, token: token, cancel: cancel, users: 1, last: time.Now(),
 		ready: make(chan struct{}), gone: make(chan struct{}), slots: make(chan struct{}, callsMax), single: make(chan struct{}, 1), progress: map[string]*call{},
+		abandoned: map[string]bool{},
 	}
 	s.wg.Go(func() {
 		defer cancel()
@@ -399,6 +407,7 @@ func (in *instance) connect(ctx context.Context, version string) error {
 		options.PromptListChangedHandler = func(context.Context, *mcp.PromptListChangedRequest) { go in.refreshSoon() }
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "zino", Version: rpc.Build}, options)
+	client.AddReceivingMiddleware(refuse)
 	asked := false
 	client.AddSendingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {

@@ -45,6 +45,7 @@ type Service struct {
 	standalone bool
 
 	exc     *rpc.Client
+	daemon  *rpc.Client // asks people for input
 	catalog *catalog
 	secrets secrets
 	salt    []byte // of placeholders for secrets
@@ -75,7 +76,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	}
 	s := &Service{
 		guard: gate.NewGuard(cfg), log: log, getenv: os.LookupEnv, personal: !cfg.Gate.RequireToken,
-		exc: &rpc.Client{Service: "exc", Path: cfg.Exc.Socket}, catalog: known,
+		exc: &rpc.Client{Service: "exc", Path: cfg.Exc.Socket}, daemon: &rpc.Client{Service: "daemon", Path: cfg.Daemon.Socket}, catalog: known,
 		salt:  []byte(random()),
 		oauth: oauth{pending: map[string]*pendingLogin{}, challenges: map[string]*challenge{}},
 		pool:  pool{instances: map[string]*instance{}, history: map[string]*history{}},
@@ -208,6 +209,7 @@ func (s *Service) Close() error {
 	s.oauth.mu.Unlock()
 	s.wg.Wait()
 	s.exc.Close()
+	s.daemon.Close()
 	return s.catalog.close()
 }
 
@@ -324,7 +326,7 @@ func (s *Service) Read(ctx context.Context, req proto.ReadResource) (proto.ToolR
 	}
 	var reply *mcp.ReadResourceResult
 	if err == nil {
-		err = s.ask(ctx, d, req.SessionID, func(ctx context.Context, session *mcp.ClientSession, token string) error {
+		err = s.ask(ctx, d, req.SessionID, req.Token, func(ctx context.Context, session *mcp.ClientSession, token string) error {
 			params := &mcp.ReadResourceParams{URI: req.URI}
 			params.SetProgressToken(token)
 			reply, err = session.ReadResource(ctx, params)
@@ -362,13 +364,14 @@ func turnOf(key string) string {
 }
 
 // ask asks a server for something other than a call of a tool.
-func (s *Service) ask(ctx context.Context, d *definition, session string, ask func(ctx context.Context, session *mcp.ClientSession, token string) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, d.max(), errTimeout)
+func (s *Service) ask(ctx context.Context, d *definition, session, turnToken string, ask func(ctx context.Context, session *mcp.ClientSession, token string) error) error {
+	c := &call{session: session, token: turnToken, limit: d.timeout()}
+	ctx, cancel := c.limited(ctx, d.max())
 	defer cancel()
 	in, err := s.acquire(ctx, d, "")
 	if err == nil {
 		defer in.release()
-		err = in.do(ctx, &call{session: session, limit: d.timeout()}, func(ctx context.Context, token string) error {
+		err = in.do(ctx, c, func(ctx context.Context, token string) error {
 			s.countCall(d)
 			return ask(ctx, in.session, token)
 		})
@@ -400,7 +403,7 @@ func (s *Service) Prompt(ctx context.Context, req proto.GetMCPPrompt) (proto.Pro
 	d, err := s.usable(scope{req.Root, req.Project, req.Client}, req.Server)
 	var reply *mcp.GetPromptResult
 	if err == nil {
-		err = s.ask(ctx, d, "", func(ctx context.Context, session *mcp.ClientSession, token string) error {
+		err = s.ask(ctx, d, "", "", func(ctx context.Context, session *mcp.ClientSession, token string) error {
 			params := &mcp.GetPromptParams{Name: req.Name, Arguments: req.Arguments}
 			params.SetProgressToken(token)
 			reply, err = session.GetPrompt(ctx, params)

@@ -86,6 +86,43 @@ type nameArgs struct {
 	Name string `json:"name"`
 }
 
+type elicitArgs struct {
+	Message  string         `json:"message,omitempty"`
+	Form     map[string]any `json:"form,omitempty"`
+	URL      string         `json:"url,omitempty"`
+	Required bool           `json:"required,omitempty"` // fails until the URL was visited
+	Fail     bool           `json:"fail,omitempty"`     // fails without input
+}
+
+// elicitInput asks for input, and returns what it got.
+func elicitInput(ctx context.Context, req *mcp.CallToolRequest, a elicitArgs) (*mcp.CallToolResult, any, error) {
+	params := &mcp.ElicitParams{Message: a.Message, Mode: "form", RequestedSchema: a.Form}
+	if a.URL != "" {
+		params = &mcp.ElicitParams{Message: a.Message, Mode: "url", URL: a.URL, ElicitationID: "e1"}
+	}
+	if a.Required {
+		return nil, nil, mcp.URLElicitationRequiredError([]*mcp.ElicitParams{params})
+	}
+	answer := func(r *mcp.ElicitResult) (*mcp.CallToolResult, any, error) {
+		if a.Fail && r.Action != "accept" {
+			return nil, nil, errors.New("no input")
+		}
+		b, err := json.Marshal(r.Content)
+		return textResult(r.Action + " " + string(b)), nil, err
+	}
+	if r, ok := req.Params.InputResponses["it"].(*mcp.ElicitResult); ok {
+		return answer(r)
+	}
+	if init := req.Session.InitializeParams(); init == nil || init.ProtocolVersion >= "2026-07-28" {
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"it": params}}, nil, nil
+	}
+	r, err := req.Session.Elicit(ctx, params)
+	if err != nil {
+		return nil, nil, err
+	}
+	return answer(r)
+}
+
 type sizeArgs struct {
 	Bytes int `json:"bytes"`
 }
@@ -193,6 +230,26 @@ func testServer() *mcp.Server {
 			return nil, nil, err
 		}
 		return answer(r.Action, r.Content)
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "elicit", Description: "Asks for input."}, elicitInput)
+	mcp.AddTool(s, &mcp.Tool{Name: "hold", Description: "Waits until a file exists, after it has made another."}, func(ctx context.Context, _ *mcp.CallToolRequest, a nameArgs) (*mcp.CallToolResult, any, error) {
+		os.WriteFile(a.Name+".held", nil, 0o600)
+		for ctx.Err() == nil {
+			if _, err := os.Stat(a.Name); err == nil {
+				return textResult("held"), nil, nil
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		return nil, nil, ctx.Err()
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "ask_client", Description: "Sends the client a request that it does not offer."}, func(ctx context.Context, req *mcp.CallToolRequest, a nameArgs) (*mcp.CallToolResult, any, error) {
+		var err error
+		if a.Name == "roots" {
+			_, err = req.Session.ListRoots(ctx, nil)
+		} else {
+			_, err = req.Session.CreateMessage(ctx, &mcp.CreateMessageParams{Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "spend"}}}, MaxTokens: 10})
+		}
+		return textResult(fmt.Sprint(err)), nil, nil
 	})
 	s.AddPrompt(&mcp.Prompt{Name: "review", Description: "Reviews.", Arguments: []*mcp.PromptArgument{{Name: "number", Required: true}}}, func(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{

@@ -1,4 +1,5 @@
 // A foreign MCP server for tests of zino-mcp, over stdio.
+import { appendFileSync } from "node:fs";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { z } from "zod";
@@ -18,4 +19,27 @@ server.registerTool("question", { description: "Asks." }, async () => {
   const answer = await server.server.elicitInput({ message: "Which colour?", requestedSchema: { type: "object", properties: { colour: { type: "string" } } } });
   return text(answer.action);
 });
+server.registerTool("register", { description: "Registers the user for a conference." }, async () => {
+  const answer = await server.server.elicitInput({
+    message: "Who\u001b]0;evil\u0007 are you?",
+    requestedSchema: {
+      type: "object",
+      properties: {
+        name: { type: "string", title: "Full name", minLength: 2 },
+        talks: { type: "integer", minimum: 1, maximum: 9, default: 3 },
+        meal: { type: "string", oneOf: [{ const: "v", title: "vegetarian" }, { const: "f", title: "fish" }] },
+        dinner: { type: "boolean", default: true },
+      },
+      required: ["name", "talks"],
+    },
+  });
+  if (process.env.ANSWERS) appendFileSync(process.env.ANSWERS, JSON.stringify(answer) + "\n");
+  return text("registration: " + answer.action);
+});
+server.registerTool("sign_in", { description: "Signs the user in." }, async () => {
+  const answer = await server.server.elicitInput({ mode: "url", message: "Sign in to go on.", url: "https://login.example.com/start?state=4711", elicitationId: "e1" });
+  return text("sign in: " + answer.action);
+});
+server.registerTool("capabilities", { description: "Returns what the client offers." }, async () => text(JSON.stringify(server.server.getClientCapabilities())));
+server.registerTool("roots", { description: "Asks for the client's directories." }, async () => text(JSON.stringify(await server.server.listRoots().catch(String))));
 await server.connect(new StdioServerTransport());
