@@ -98,6 +98,8 @@ type Stats struct {
 	Connections int64 `json:"connections"`
 	// HeapBytes is the live heap in bytes.
 	HeapBytes int64 `json:"heap_bytes"`
+	// Goroutines is the number of goroutines.
+	Goroutines int64 `json:"goroutines"`
 	// Problems are things that a person should repair, such as a broken skill file.
 	// Each is one line: what is wrong, where, and what to do.
 	Problems []string `json:"problems"`

@@ -100,4 +100,5 @@ var Changelog = [...]string{
 	"95 2026-11-24  input_request and answer_input of the daemon; inputs of turn_follow and its packets input_requested and input_closed",
 	"96 2026-11-24  scripts of hooks",
 	"97 2026-11-24  command and arguments of user_message",
+	"98 2026-11-24  goroutines of the answer of stats",
 }

@@ -352,7 +352,7 @@ func (s *Server) stats(context.Context, proto.StatsRequest) (proto.Stats, error)
 	runtime.ReadMemStats(&m)
 	stats := proto.Stats{
 		Service: s.service, UptimeS: s.uptime(), Requests: s.requests.Load(), Errors: s.failures.Load(),
-		InFlight: s.inFlight.Load() - 1, Connections: connections, HeapBytes: int64(m.HeapAlloc), Problems: []string{},
+		InFlight: s.inFlight.Load() - 1, Connections: connections, HeapBytes: int64(m.HeapAlloc), Goroutines: int64(runtime.NumGoroutine()), Problems: []string{},
 	}
 	for _, fn := range s.onStats {
 		fn(&stats)
