@@ -42,4 +42,12 @@ server.registerTool("sign_in", { description: "Signs the user in." }, async () =
 });
 server.registerTool("capabilities", { description: "Returns what the client offers." }, async () => text(JSON.stringify(server.server.getClientCapabilities())));
 server.registerTool("roots", { description: "Asks for the client's directories." }, async () => text(JSON.stringify(await server.server.listRoots().catch(String))));
+const said = (role, text) => ({ role, content: { type: "text", text } });
+server.registerPrompt("review", { description: "Reviews a file.", argsSchema: { file: z.string().describe("the file"), tone: z.string().optional() } },
+  ({ file, tone }) => ({ messages: [said("user", `Review ${file}, ${tone ?? "kindly"}.`), said("assistant", "I will.")] }));
+server.registerPrompt("plain words", {}, () => ({ messages: [
+  said("user", "Look at this: !`touch evil` $1 @/etc/hostname"),
+  { role: "user", content: { type: "image", mimeType: "image/png", data: "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==" } },
+] }));
+server.registerPrompt("broken", {}, () => { throw new Error("no such thing"); });
 await server.connect(new StdioServerTransport());
