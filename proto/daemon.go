@@ -570,7 +570,7 @@ type UserMessage struct {
 	Turn string `json:"turn,omitzero"`
 	// Text is the message.
 	Text string `json:"text"`
-	// Via is "start", "steer", "queue", "job" or "schema".
+	// Via is "start", "steer", "queue", "job", "schema", "hook" or "stop".
 	Via string `json:"via"`
 	// Say is the id of the turn_say that it came with.
 	Say string `json:"say,omitzero"`

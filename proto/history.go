@@ -101,4 +101,5 @@ var Changelog = [...]string{
 	"96 2026-11-24  scripts of hooks",
 	"97 2026-11-24  command and arguments of user_message",
 	"98 2026-11-24  goroutines of the answer of stats",
+	"99 2026-11-24  event hook of a session log; context of say events; messages via stop",
 }

@@ -38,6 +38,7 @@ var logEvents = []Event{
 	event[LogTurn](TypeTurn),
 	event[LogSay](TypeSay),
 	event[LogUndo](TypeUndo),
+	event[LogHook](TypeHook),
 	event[Todo](TypeTodo),
 }
 
@@ -120,7 +121,7 @@ type LogMessage struct {
 	// Say is the id of the turn_say that the message came with.
 	Say string `json:"say,omitzero"`
 	// Via is how a user's message came into the turn: "start", "steer", "queue",
-	// "job" or "schema"; absent: "start".
+	// "job", "schema", "hook" or "stop"; absent: "start".
 	Via string `json:"via,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`

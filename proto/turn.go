@@ -2,6 +2,7 @@ package proto
 
 import (
 	"crypto/rand"
+	"slices"
 	"strings"
 )
 
@@ -57,8 +58,14 @@ const (
 	ViaQueue  = "queue"  // turn_say queued it as a turn of its own
 	ViaJob    = "job"    // a job of the session ended
 	ViaSchema = "schema" // the answer did not match output_schema: it is asked for again
-	ViaHook   = "hook"   // a hook added it
+	ViaHook   = "hook"   // a hook added it to another message
+	ViaStop   = "stop"   // a hook of Stop had the turn go on
 )
+
+// ViaUser reports whether a user has written a message that came in this way.
+func ViaUser(via string) bool {
+	return slices.Contains([]string{"", ViaStart, ViaSteer, ViaQueue}, via)
+}
 
 // Types of the events of turns in the session log. "todo" is also a packet.
 const (
@@ -144,12 +151,27 @@ type LogSay struct {
 	Job string `json:"job,omitzero"`
 	// Text is the message; absent with withdrawn.
 	Text string `json:"text,omitzero"`
+	// Context is what hooks add for the model; it follows the message.
+	Context string `json:"context,omitzero"`
 	// RequestID is the request_id of turn_say.
 	RequestID string `json:"request_id,omitzero"`
 	// By is the user who sent it.
 	By *By `json:"by,omitzero"`
 	// Withdrawn is true if the message will not be delivered.
 	Withdrawn bool `json:"withdrawn,omitzero"`
+	// TS is when the event was stored, in RFC 3339, UTC.
+	TS string `json:"ts,omitzero"`
+}
+
+// LogHook is a hook that was stopped for its time. After the third one of a command the
+// command is off for the session, unless it blocks on failure.
+type LogHook struct {
+	// Turn is the turn.
+	Turn string `json:"turn,omitzero"`
+	// Hook is the hook's short name.
+	Hook string `json:"hook"`
+	// SHA256 is the hash of its command, in hexadecimal digits.
+	SHA256 string `json:"sha256"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`
 }

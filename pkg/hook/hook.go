@@ -4,6 +4,8 @@
 package hook
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"path"
 	"regexp"
 	"slices"
@@ -116,6 +118,12 @@ func canonical(event string) string {
 		return proto.HookPreHandoff
 	}
 	return event
+}
+
+// Sum returns the hash by which the timeouts of a command are counted.
+func Sum(command string) string {
+	sum := sha256.Sum256([]byte(command))
+	return hex.EncodeToString(sum[:])
 }
 
 // Name returns the short name of a command: the last component of its first word that is

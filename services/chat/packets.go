@@ -106,10 +106,10 @@ func decode[T any](p packet, f func(T)) {
 // messageLines is how many lines of a message are printed that was not typed here.
 const messageLines = 10
 
-// userMessage shows a message that came from the log, from another client, or from a job
-// that has ended.
+// userMessage shows a message that came from the log, from another client, or that no
+// user wrote.
 func (c *chat) userMessage(t *turn, m proto.UserMessage) {
-	if m.Via == proto.ViaJob || m.Via == proto.ViaSchema || m.Via == proto.ViaHook {
+	if !proto.ViaUser(m.Via) {
 		c.say("%s", safe(m.Text))
 		return
 	}

@@ -38,7 +38,7 @@ func (l *lastTurns) add(event proto.Raw) {
 	if message && wire.DecodeReply(event, &m) != nil {
 		return
 	}
-	if message && m.Role == proto.RoleUser && m.Via != proto.ViaSteer && m.Via != proto.ViaJob && m.Via != proto.ViaSchema && m.Via != proto.ViaHook {
+	if message && m.Role == proto.RoleUser && m.Via != proto.ViaSteer && proto.ViaUser(m.Via) {
 		l.turns, l.counts = append(l.turns, nil), append(l.counts, 0)
 		if len(l.turns) > resumedTurns {
 			l.earlier += l.counts[0]

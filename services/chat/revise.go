@@ -65,7 +65,7 @@ func (c *chat) lastMessage(session string) (last *revision, err error) {
 				}
 			case typ == proto.TypeMessage:
 				var e proto.LogMessage
-				if wire.DecodeReply(event, &e) == nil && e.Role == proto.RoleUser && e.Via != proto.ViaJob && e.Via != proto.ViaSchema && e.Via != proto.ViaHook && !commands[e.Turn] && from > 0 {
+				if wire.DecodeReply(event, &e) == nil && e.Role == proto.RoleUser && proto.ViaUser(e.Via) && !commands[e.Turn] && from > 0 {
 					last = &revision{session, from, e.Typed()}
 				}
 			}

@@ -253,6 +253,74 @@ func TestHooksOfTurns(t *testing.T) {
 	zinotest.Equal(t, "SessionStart", strings.Count(string(requests[4].Body), "branch main"), 0) // the blocked message has begun the session
 }
 
+// TestHooksOfSteeredMessages checks UserPromptSubmit for messages that come into an open
+// turn. What it adds is delivered behind the message, also after a restart.
+func TestHooksOfSteeredMessages(t *testing.T) {
+	e := newAgents(t, func(cfg *config.Config) {
+		cfg.Hooks.UserPromptSubmit = []config.Hook{{Command: `sed -n '/"prompt":"forbidden"/{s/.*/not that/p;q2};s/.*"prompt":"\([a-z]*\)".*/seen: \1/p' >out.$$; code=$?; cat out.$$ >&2; cat out.$$; exit $code`}}
+	}, fakellm.Turn{Match: "begin", Calls: []fakellm.Call{bash(t, "touch started; until [ -e go ]; do sleep 0.02; done")}}, fakellm.Turn{Text: "Done."})
+	say := func(text string) error {
+		_, err := rpc.Call(t.Context(), e.daemon, proto.DaemonTurnSay, proto.TurnSay{SessionID: "parent", Text: text})
+		return err
+	}
+	e.begin(proto.TurnStart{})
+	zinotest.Eventually(t, "the call runs", func() bool { return e.has("started") })
+	zinotest.Error(t, say("forbidden"), proto.ErrDenied, "The message was not sent: hook: not that")
+	zinotest.Must(t, say("please"))
+	e.stop()
+	e.start()
+	zinotest.Write(t, filepath.Join(e.root, "go"), "")
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	requests := e.provider.Requests()
+	last := string(requests[len(requests)-1].Body)
+	zinotest.Contains(t, "what the model reads", last, "seen: begin", "please", "seen: please")
+	if log := zinotest.Read(t, e.file("parent")); strings.Contains(last+log, "forbidden") {
+		t.Errorf("a blocked message was stored or sent: %s", log)
+	}
+}
+
+// TestStopHooksWithoutSaving checks that Stop has turns go on that are not stored.
+func TestStopHooksWithoutSaving(t *testing.T) {
+	e := newAgents(t, func(cfg *config.Config) {
+		cfg.Hooks.Stop = []config.Hook{{Command: `grep -q '"last_assistant_message":"Answer' && { echo "run the tests" >&2; exit 2; }; exit 0`}}
+	}, fakellm.Turn{Text: "Answer 1."}, fakellm.Turn{Text: "Answer 2."}, fakellm.Turn{Text: "Fine."}, fakellm.Turn{Text: "Not asked."})
+	text, err := rpc.CallText(t.Context(), e.daemon, proto.DaemonChat, proto.Chat{Message: "begin", SessionID: "unsaved", NoSave: true, Root: e.root}, nil)
+	zinotest.Must(t, err)
+	requests := e.provider.Requests()
+	zinotest.Equal(t, "inferences", len(requests), 3)
+	zinotest.Contains(t, "last request", string(requests[2].Body), "Answer 1.", "Answer 2.")
+	zinotest.Equal(t, "reasons", strings.Count(string(requests[2].Body), "run the tests"), 2)
+	zinotest.Contains(t, "answer", text.Content, "Fine.")
+}
+
+// TestHookCountsSurvive restarts the services between the runs of hooks: Stop has a turn go on
+// three times in all, and the third timeout of a hook in a session is the last one.
+func TestHookCountsSurvive(t *testing.T) {
+	limit := 0.2
+	e := newAgents(t, func(cfg *config.Config) {
+		cfg.Hooks.PreToolUse = []config.Hook{{Command: "echo x >> hung; sleep 600", Timeout: &limit}}
+		cfg.Hooks.Stop = []config.Hook{{Command: "echo go on >&2; exit 2"}}
+	}, fakellm.Turn{Match: "begin", Text: "Answer 1."}, fakellm.Turn{Calls: []fakellm.Call{bash(t, "echo first")}},
+		fakellm.Turn{Calls: []fakellm.Call{bash(t, "touch started; until [ -e go ]; do sleep 0.02; done")}},
+		fakellm.Turn{Text: "Answer 2."}, fakellm.Turn{Text: "Answer 3."}, fakellm.Turn{Text: "Answer 4."},
+		fakellm.Turn{Match: "begin", Calls: []fakellm.Call{bash(t, "echo third")}}, fakellm.Turn{Calls: []fakellm.Call{bash(t, "echo fourth")}},
+		forever("", fakellm.Turn{Text: "Done."}))
+	e.begin(proto.TurnStart{})
+	zinotest.Eventually(t, "the call runs", func() bool { return e.has("started") })
+	e.stop()
+	e.start()
+	zinotest.Write(t, filepath.Join(e.root, "go"), "")
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	zinotest.Equal(t, "inferences", len(e.provider.Requests()), 6)
+	zinotest.Equal(t, "messages of Stop", strings.Count(zinotest.Read(t, e.file("parent")), `"via":"stop"`), 3)
+	e.stop()
+	e.start()
+	e.begin(proto.TurnStart{})
+	zinotest.Equal(t, "second state", e.end("parent").State, proto.TurnDone)
+	zinotest.Equal(t, "timeouts", zinotest.Read(t, filepath.Join(e.root, "hung")), "x\nx\nx\n")
+	zinotest.Equal(t, "results", len(e.outputs()), 4)
+}
+
 // TestHooksThatMisbehave checks hooks that hang with children, flood, read nothing, fail, and
 // print nonsense: the call goes on, a notice names it, and no process is left.
 func TestHooksThatMisbehave(t *testing.T) {

@@ -262,7 +262,7 @@ func (s *Service) taskOf(ctx context.Context, session, turn string, most int) (t
 	log, err := s.readEvents(ctx, session, 0, func(event []byte) {
 		var m proto.LogMessage
 		if typ, err := wire.ReplyType(event); err == nil && typ == proto.TypeMessage && wire.DecodeReply(event, &m) == nil &&
-			m.Role == proto.RoleUser && m.Turn == turn && m.Via != proto.ViaJob && m.Via != proto.ViaSchema && m.Via != proto.ViaHook {
+			m.Role == proto.RoleUser && m.Turn == turn && proto.ViaUser(m.Via) {
 			now.messages = append(now.messages, m.Text)
 		}
 	})

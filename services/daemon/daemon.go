@@ -277,7 +277,7 @@ func (s *Service) handoff(ctx context.Context, req proto.Handoff) (proto.Handoff
 		return proto.HandoffBundle{}, err
 	}
 	chat := proto.Chat{SessionID: req.SessionID, Root: req.Root, Mode: string(gate.Yolo)}
-	if _, err := s.hooksFor(project, chat, rpc.PeerUID(ctx), "").run(ctx, proto.HookPreHandoff, hook.Input{Trigger: "manual"}); err != nil {
+	if _, err := s.hooksFor(project, chat, rpc.PeerUID(ctx), "", nil).run(ctx, proto.HookPreHandoff, hook.Input{Trigger: "manual"}); err != nil {
 		return proto.HandoffBundle{}, err
 	}
 	maker := handoff.Maker{Mem: s.mem, Rtr: s.rtr, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP, Effort: s.cfg.Agent.Effort}

@@ -18,6 +18,7 @@ import (
 	"zino/pkg/gate"
 	"zino/pkg/hook"
 	"zino/pkg/rpc"
+	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/daemon/trust"
@@ -46,7 +47,7 @@ type hooked struct {
 // sessionHooks is that of one session.
 type sessionHooks struct {
 	started  bool           // SessionStart has run
-	timeouts map[string]int // by command
+	timeouts map[string]int // by the hash of the command
 	noted    map[string]bool
 }
 
@@ -87,11 +88,32 @@ func (h *hooked) once(id, line string) bool {
 	return first
 }
 
-// count counts a timeout.
-func (h *hooked) count(id, command string) {
+// count counts timeouts. Those of no session, such as zino hooks test, do not count.
+func (h *hooked) count(id string, list []proto.HookRan) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.of(id).timeouts[command]++
+	for _, ran := range list {
+		if ran.TimedOut && id != "" {
+			h.of(id).timeouts[hook.Sum(ran.Command)]++
+		}
+	}
+}
+
+// known reports whether this process counts the timeouts of a session.
+func (h *hooked) known(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sessions[id] != nil
+}
+
+// counted sets the timeouts of earlier processes.
+func (h *hooked) counted(id string, timeouts map[string]int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := h.of(id).timeouts
+	for sum, n := range timeouts {
+		known[sum] = max(known[sum], n)
+	}
 }
 
 // hooksOf returns the hooks for turns of a user: those of the host, the user and the
@@ -190,16 +212,44 @@ type turnHooks struct {
 	turn    string // for the token; empty: no turn
 	saved   bool   // the session has a file
 	notices []proto.Notice
+	ran     []proto.HookRan // before the message, for the log
 }
 
-// hooksFor returns the hooks of a turn that starts or is resumed.
-func (s *Service) hooksFor(project trust.Project, req proto.Chat, uid int, turn string) *turnHooks {
+// makeHooks sets the hooks of the turn. Its session's log has the timeouts of earlier
+// processes.
+func (t *turn) makeHooks(project trust.Project, req proto.Chat) *turnHooks {
+	h := t.hooksFor(project, req, t.requester(), t.id, func() map[string]int {
+		t.mu.Lock()
+		timeouts, whole := t.log.Timeouts, t.logFrom == 0
+		t.mu.Unlock()
+		if whole {
+			return timeouts
+		}
+		log, err := t.readLog(t.runCtx, t.session.id, 0)
+		if err != nil {
+			t.Service.log.Warn("the timeouts of the hooks of a session are not known", "session", t.session.id, "error", err)
+			return nil
+		}
+		return log.Timeouts
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hooks, t.began = h, time.Now()
+	return h
+}
+
+// hooksFor returns the hooks of a turn that starts or is resumed. earlier, which may be nil,
+// returns the timeouts that are stored.
+func (s *Service) hooksFor(project trust.Project, req proto.Chat, uid int, turn string, earlier func() map[string]int) *turnHooks {
 	list, problems := s.hooksOf(project, uid)
+	if len(list) > 0 && earlier != nil && !s.hooked.known(req.SessionID) {
+		s.hooked.counted(req.SessionID, earlier())
+	}
 	h := &turnHooks{s: s, req: req, uid: uid, session: req.SessionID, turn: turn, saved: !req.NoSave}
 	s.hooked.mu.Lock()
-	if known := s.hooked.sessions[req.SessionID]; known != nil {
+	if known := s.hooked.sessions[req.SessionID]; known != nil && len(known.timeouts) > 0 {
 		for i := range list {
-			list[i].Timeouts = known.timeouts[list[i].Command]
+			list[i].Timeouts = known.timeouts[hook.Sum(list[i].Command)]
 		}
 	}
 	s.hooked.mu.Unlock()
@@ -247,11 +297,7 @@ func (h *turnHooks) run(ctx context.Context, event string, in hook.Input) (hook.
 	if err := ctx.Err(); err != nil {
 		return r, context.Cause(ctx)
 	}
-	for _, ran := range r.Ran {
-		if ran.TimedOut {
-			h.s.hooked.count(h.session, ran.Command)
-		}
-	}
+	h.s.hooked.count(h.session, r.Ran)
 	for i := range r.Notices {
 		r.Notices[i] = h.s.maskHook(r.Notices[i], req.Env)
 	}
@@ -287,6 +333,7 @@ func (h *turnHooks) prompt(ctx context.Context, source, message string, fromUser
 		for _, line := range r.Notices {
 			h.notices = append(h.notices, hookNotice(line))
 		}
+		h.ran = append(h.ran, r.Ran...)
 		if block := r.Block(); block != "" {
 			blocks = append(blocks, block)
 		}
@@ -307,9 +354,40 @@ func (h *turnHooks) prompt(ctx context.Context, source, message string, fromUser
 	}
 	add(r)
 	if r.Blocks() {
-		return nil, proto.Errorf(proto.CodeDenied, "The message was not sent: hook: %s", r.Message())
+		return nil, notSent(r)
 	}
 	return blocks, nil
+}
+
+func notSent(r hook.Result) error {
+	return proto.Errorf(proto.CodeDenied, "The message was not sent: hook: %s", r.Message())
+}
+
+// steered runs the hooks before a message is added to the turn. The error is as that of
+// prompt.
+func (t *turn) steered(ctx context.Context, message string) (r hook.Result, err error) {
+	t.mu.Lock()
+	h, req := t.hooks, t.current()
+	t.mu.Unlock()
+	if h == nil { // it is being resumed
+		project, err := t.projectOf(req.Root, t.requester())
+		if err != nil {
+			return r, err
+		}
+		h = t.hooksFor(project, req, t.requester(), t.id, nil)
+	}
+	if r, err = h.run(ctx, proto.HookUserPrompt, hook.Input{Prompt: message}); err != nil {
+		return r, err
+	}
+	t.mu.Lock()
+	for _, line := range r.Notices {
+		t.notice(proto.NoticeHook, line)
+	}
+	t.mu.Unlock()
+	if r.Blocks() {
+		return r, notSent(r)
+	}
+	return r, nil
 }
 
 // startSource returns the source of SessionStart for a turn that begins; empty: its session
@@ -351,52 +429,86 @@ func (r *relay) notify(n proto.Notice) error {
 // hookRan handles what agr reports about a hook.
 func (r *relay) hookRan(payload []byte) error {
 	var ran proto.HookRan
-	if err := decodePacket(payload, &ran); err != nil || r.turn == nil {
+	h := r.hooks
+	if r.turn != nil {
+		h = r.turn.hooks
+	}
+	if err := decodePacket(payload, &ran); err != nil || h == nil {
 		return err
 	}
-	t := r.turn
-	if ran.TimedOut {
-		t.hooked.count(t.session.id, ran.Command)
-	}
-	if ran.Allowed == "" || !t.hooked.once(t.session.id, "allowed "+ran.Command) {
+	h.s.hooked.count(h.session, []proto.HookRan{ran})
+	r.timeouts([]proto.HookRan{ran})
+	if ran.Allowed == "" || !h.s.hooked.once(h.session, "allowed "+ran.Command) {
 		return nil
 	}
 	return r.notify(hookNotice(fmt.Sprintf("hook %s allowed %s; zino asks by policy: zino policy add …", ran.Hook, ran.Allowed)))
 }
 
-// stopHooks runs the hooks before the turn ends well. If one blocks, its reason is the
-// next message.
-func (r *relay) stopHooks() ([]proto.LogSay, error) {
-	t := r.turn
-	if t.parent != nil || t.stops >= stopHooksMax || t.hooks == nil || !t.hooks.set.Any(proto.HookStop) {
-		return nil, nil
+// stop runs the hooks before a turn ends well, which had it go on so many times before.
+// If one blocks, its reason is the next message.
+func (h *turnHooks) stop(ctx context.Context, r *relay, stops int, last string) (reason string, err error) {
+	if stops >= stopHooksMax {
+		return "", nil
 	}
-	res, err := t.hooks.run(t.runCtx, proto.HookStop, hook.Input{StopActive: t.stops > 0, LastMessage: string(r.text)})
+	res, err := h.run(ctx, proto.HookStop, hook.Input{StopActive: stops > 0, LastMessage: last})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
+	r.timeouts(res.Ran)
 	for _, line := range res.Notices {
 		if err := r.notify(hookNotice(line)); err != nil {
-			return nil, err
+			return "", err
 		}
 	}
 	if res.Ends || res.Decision != proto.HookDeny {
+		return "", nil
+	}
+	return res.Reason, nil
+}
+
+// stopHooks runs the hooks of Stop behind an inference of the turn.
+func (r *relay) stopHooks(step int) ([]proto.LogSay, error) {
+	t := r.turn
+	if t.parent != nil {
 		return nil, nil
 	}
-	t.stops++
+	t.mu.Lock()
+	stops := 0
+	if lt := t.log.Turn(t.id); lt != nil {
+		stops = lt.Stops
+	}
+	t.mu.Unlock()
+	reason, err := t.hooks.stop(t.runCtx, r, stops, string(r.text))
+	switch {
+	case err != nil || reason == "":
+		return nil, err
+	case step >= t.cfg.Agr.SessionIterations:
+		return nil, r.notify(hookNotice("The turn ends at its limit of inferences, although a hook wants more: " + text.Clip(text.OneLine(reason), 300)))
+	}
 	t.mu.Lock()
 	t.ending = false
 	t.mu.Unlock()
-	return []proto.LogSay{{Turn: t.id, Mode: proto.ViaHook, Text: res.Reason}}, nil
+	return []proto.LogSay{{Turn: t.id, Mode: proto.ViaStop, Text: reason}}, nil
+}
+
+// stopUnsaved runs the hooks of Stop for a turn that is not stored. It returns the messages
+// with which it goes on; nil: it ends.
+func (h *turnHooks) stopUnsaved(ctx context.Context, r *relay, messages proto.Raw, stops int, last string) (proto.Raw, error) {
+	reason, err := h.stop(ctx, r, stops, last)
+	if err != nil || reason == "" {
+		return nil, err
+	}
+	return goOnWith(messages, last, reason)
 }
 
 // handsOff reports whether the turn goes on in a new session: its context is full, and no
 // hook blocks that.
-func (t *turn) handsOff() bool {
+func (t *turn) handsOff(r *relay) bool {
 	if !t.isFull() || t.stays {
 		return false
 	}
 	res, err := t.hooks.run(t.runCtx, proto.HookPreHandoff, hook.Input{Trigger: "auto"})
+	r.timeouts(res.Ran)
 	if err != nil || !res.Blocks() {
 		return err == nil
 	}
@@ -482,7 +594,7 @@ func (s *Service) testHooks(ctx context.Context, req proto.TestHooks) (proto.Hoo
 	if err != nil {
 		return proto.HookTest{}, err
 	}
-	h := s.hooksFor(project, chat, uid, "")
+	h := s.hooksFor(project, chat, uid, "", nil)
 	in := hook.Input{Extra: req.Input, Shown: true}
 	if forCall {
 		in = hook.Input{Shown: true, Tool: req.Tool, ToolInput: req.Input, ToolUseID: "test", ToolResponse: req.Response}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"zino/pkg/hook"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -149,6 +150,15 @@ func (r *record) fail(sessionID string, e *proto.Error, reason string) {
 		r.event(proto.TypeError, proto.LogError{Message: e.Message, Kind: e.Kind, Code: e.Code, Service: e.Service, Status: e.Status, Details: e.Details, Turn: r.turnID, TS: timestamp()})
 	}
 	r.event(proto.TypeTurn, end)
+}
+
+// timeouts adds the events of hooks that were stopped for their time.
+func (r *record) timeouts(list []proto.HookRan) {
+	for _, ran := range list {
+		if ran.TimedOut {
+			r.event(proto.TypeHook, proto.LogHook{Turn: r.turnID, Hook: ran.Hook, SHA256: hook.Sum(ran.Command), TS: timestamp()})
+		}
+	}
 }
 
 // withdraw adds the events of messages and of queued turns that go back to the user.

@@ -26,7 +26,8 @@ type relay struct {
 	out    *rpc.Out // the caller; nil: none
 	events bool     // the caller requested events
 	turn   *turn    // nil: nothing is stored
-	before spent    // of earlier runs of the turn
+	hooks  *turnHooks
+	before spent // of earlier runs of the turn
 
 	resumed   *proto.LogTurn          // the event of an attempt, until it is stored
 	ctx       context.Context         // of the run in agr
@@ -193,7 +194,7 @@ func (r *relay) checkpoint(payload []byte) error {
 		if says = t.takeSays(true, t.endedJobs(r)); len(says) == 0 {
 			var err error
 			if says, err = r.structure(at); err == nil && len(says) == 0 {
-				says, err = r.stopHooks()
+				says, err = r.stopHooks(at.Step)
 			}
 			if err != nil {
 				return err
@@ -218,7 +219,7 @@ func (r *relay) checkpoint(payload []byte) error {
 			return r.approval(at, proceed)
 		}
 		if at.Point == proto.PointInfer {
-			if t.handsOff() {
+			if t.handsOff(r) {
 				proceed.Stop = proto.StopContext
 				return r.proceed(proceed)
 			}
@@ -261,6 +262,10 @@ func (r *relay) deliver(says []proto.LogSay) (list []proto.Say) {
 			r.event(proto.TypeSay, say)
 		}
 		r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: say.Text, Turn: r.turn.id, Say: say.Say, Via: say.Mode, TS: timestamp()})
+		if say.Context != "" {
+			list = append(list, proto.Say{Text: say.Context})
+			r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: say.Context, Turn: r.turn.id, Via: proto.ViaHook, TS: timestamp()})
+		}
 	}
 	return list
 }

@@ -163,8 +163,7 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 	if p.system.Content != "" {
 		list = message.Append(list, proto.RoleSystem, p.system.Content)
 	}
-	t.hooks, t.began = t.hooksFor(p.project, t.options(), t.requester(), t.id), time.Now()
-	for _, n := range t.hooks.notices {
+	for _, n := range t.makeHooks(p.project, t.options()).notices {
 		t.mu.Lock()
 		t.notice(n.Kind, n.Text)
 		t.mu.Unlock()
@@ -192,7 +191,7 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 	}
 	t.says = nil
 	for _, say := range lt.Says {
-		t.says = append(t.says, proto.LogSay{Say: say.ID, Turn: t.id, Mode: say.Mode, Text: say.Text, RequestID: say.RequestID, By: say.By})
+		t.says = append(t.says, proto.LogSay{Say: say.ID, Turn: t.id, Mode: say.Mode, Text: say.Text, Context: say.Context, RequestID: say.RequestID, By: say.By})
 	}
 	if !settles { // else they follow the results, at the next checkpoint
 		r.settled()

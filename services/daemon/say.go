@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"zino/pkg/hook"
 	"zino/pkg/rpc"
 	"zino/proto"
 )
@@ -47,26 +48,37 @@ func (s *Service) turnSay(ctx context.Context, req proto.TurnSay) (proto.Said, e
 	if req.Say != "" {
 		return sess.withdraw(ctx, req.Turn, req.Say)
 	}
-	sess.mu.Lock()
-	t := sess.active()
-	if t == nil || req.Turn != "" && req.Turn != t.id || t.failing {
-		sess.mu.Unlock()
-		return proto.Said{}, noTurn(sess.id)
-	}
-	for _, before := range t.said {
-		if req.RequestID != "" && before.requestID == req.RequestID {
+	var hooked *turn // whose hooks have accepted the message
+	var decided hook.Result
+	for {
+		sess.mu.Lock()
+		t := sess.active()
+		if t == nil || req.Turn != "" && req.Turn != t.id || t.failing {
 			sess.mu.Unlock()
-			return before.reply, nil
+			return proto.Said{}, noTurn(sess.id)
 		}
-	}
-	if said, known := sess.saidBefore(req.RequestID); known {
+		for _, before := range t.said {
+			if req.RequestID != "" && before.requestID == req.RequestID {
+				sess.mu.Unlock()
+				return before.reply, nil
+			}
+		}
+		if said, known := sess.saidBefore(req.RequestID); known {
+			sess.mu.Unlock()
+			return said, nil
+		}
+		if req.Mode == proto.ViaQueue || t.ending {
+			return sess.sayQueued(ctx, t, text, req.RequestID) // unlocks
+		}
+		if hooked == t {
+			return sess.steer(ctx, t, proto.LogSay{Text: text, Context: decided.Block(), RequestID: req.RequestID}, decided.Ran) // unlocks
+		}
 		sess.mu.Unlock()
-		return said, nil
+		if decided, err = t.steered(ctx, text); err != nil {
+			return proto.Said{}, err
+		}
+		hooked = t
 	}
-	if req.Mode == proto.ViaQueue || t.ending {
-		return sess.sayQueued(ctx, t, text, req.RequestID) // unlocks
-	}
-	return sess.steer(ctx, t, text, req.RequestID) // unlocks
 }
 
 // saidBefore returns the message of a request_id that the log has: an earlier process may
@@ -89,10 +101,10 @@ func noTurn(id string) error {
 }
 
 // steer stores a message for the next inference. It unlocks session.mu.
-func (sess *session) steer(ctx context.Context, t *turn, text, requestID string) (proto.Said, error) {
-	size := len(text)
-	for _, say := range t.says {
-		size += len(say.Text)
+func (sess *session) steer(ctx context.Context, t *turn, say proto.LogSay, ran []proto.HookRan) (proto.Said, error) {
+	size := len(say.Text)
+	for _, other := range t.says {
+		size += len(other.Text)
 	}
 	w := sess.w
 	switch {
@@ -105,8 +117,9 @@ func (sess *session) steer(ctx context.Context, t *turn, text, requestID string)
 	}
 	t.saying++
 	sess.mu.Unlock()
-	say := proto.LogSay{Say: proto.NewSayID(), Turn: t.id, Mode: proto.ViaSteer, Text: text, RequestID: requestID, By: byOf(ctx), TS: timestamp()}
+	say.Say, say.Turn, say.Mode, say.By, say.TS = proto.NewSayID(), t.id, proto.ViaSteer, byOf(ctx), timestamp()
 	r := record{turnID: t.id}
+	r.timeouts(ran)
 	r.event(proto.TypeSay, say)
 	list, err := r.take()
 	reply := proto.Said{SessionID: sess.id, Turn: t.id, Say: say.Say, Mode: proto.ViaSteer}
@@ -114,7 +127,7 @@ func (sess *session) steer(ctx context.Context, t *turn, text, requestID string)
 		err = sess.append(context.WithoutCancel(ctx), w, list, nil, func() {
 			t.says = append(t.says, say)
 			reply.Position = len(t.says)
-			t.remember(requestID, reply)
+			t.remember(say.RequestID, reply)
 		})
 	}
 	sess.mu.Lock()

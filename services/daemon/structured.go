@@ -84,9 +84,14 @@ func structureUnsaved(req proto.Chat, messages proto.Raw, end *proto.Text, repai
 	if end.Structured = value; again == "" || err != nil {
 		return nil, err
 	}
-	list, err := message.Reopen(messages, len(end.Content)+len(again))
+	return goOnWith(messages, end.Content, again)
+}
+
+// goOnWith returns messages with an answer and what is asked then.
+func goOnWith(messages proto.Raw, answer, asked string) (proto.Raw, error) {
+	list, err := message.Reopen(messages, len(answer)+len(asked))
 	if err != nil {
 		return nil, err
 	}
-	return message.Close(message.Append(message.Append(list, proto.RoleAssistant, end.Content), proto.RoleUser, again)), nil
+	return message.Close(message.Append(message.Append(list, proto.RoleAssistant, answer), proto.RoleUser, asked)), nil
 }

@@ -58,14 +58,13 @@ type turn struct {
 	done   chan struct{} // closed when it has ended
 	once   sync.Once     // for finish
 
-	hooks *turnHooks // set when it begins or is resumed
-	began time.Time  // likewise
-	stops int        // how often a hook had it go on
-	stays bool       // a hook blocked its handoff
+	began time.Time // or was resumed
+	stays bool      // a hook blocked its handoff
 
 	counted bool // among the running ones of the table; set before it is launched
 
 	// Guarded by session.mu:
+	hooks      *turnHooks // set when it begins or is resumed
 	state      string
 	reason     string // of state
 	begun      int64  // offset behind the first append of it
@@ -195,7 +194,7 @@ func waitText(id string) string {
 func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, *proto.Error) {
 	uid := rpc.PeerUID(ctx)
 	p, err := s.assemble(ctx, req, uid, &proto.Build{SessionID: req.SessionID, UserMessage: req.Message})
-	hooks := s.hooksFor(p.project, req, uid, "")
+	hooks := s.hooksFor(p.project, req, uid, "", nil)
 	var blocks []string
 	if err == nil {
 		source := ""
@@ -213,12 +212,12 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return proto.Text{}, turnError(ctx, err)
 	}
-	r := &relay{out: out, events: req.Events}
+	r := &relay{out: out, events: req.Events, hooks: hooks}
 	run := s.sessionRun(req, p.project, p.messages(req.Message, files, blocks...))
 	run.Hooks = hooks.list
 	run.Owner, run.Skill, run.Offer = ownerOf(uid), p.system.OfferSkill, p.offer
 	var text proto.Text
-	for repairs := 0; err == nil; repairs++ {
+	for repairs, stops := 0, 0; err == nil; {
 		before := text.Usage
 		if run.Token, err = s.token(req, "", uid); err == nil {
 			text, err = rpc.CallText(ctx, s.agr, proto.AgrRun, run, r)
@@ -233,7 +232,13 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 			text.Usage.Add(*before)
 		}
 		var again proto.Raw
-		if again, err = structureUnsaved(req, run.Messages, &text, repairs); again == nil {
+		if again, err = structureUnsaved(req, run.Messages, &text, repairs); again != nil {
+			repairs++
+		} else if err == nil {
+			again, err = hooks.stopUnsaved(ctx, r, run.Messages, stops, text.Content)
+			stops++
+		}
+		if again == nil {
 			break
 		}
 		run.Messages = again
@@ -260,8 +265,7 @@ func (t *turn) open(out *rpc.Out) (*relay, proto.Run, *proto.Error) {
 	p, err := t.assemble(t.ctx, t.req, t.requester(), &proto.Build{SessionID: t.req.SessionID, UserMessage: t.message})
 	var blocks []string
 	if err == nil {
-		t.hooks, t.began = t.hooksFor(p.project, t.req, t.requester(), t.id), time.Now()
-		blocks, err = t.hooks.prompt(t.ctx, t.startSource(), t.message, t.fromUser())
+		blocks, err = t.makeHooks(p.project, t.req).prompt(t.ctx, t.startSource(), t.message, t.fromUser())
 		p.hooked = t.hooks.notices
 		if out != nil {
 			err = cmp.Or(p.announce(t.req, out), err)
@@ -323,6 +327,7 @@ func (t *turn) begin(r *relay, blocks []string) error {
 	for _, block := range blocks {
 		r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: block, Turn: t.id, Via: proto.ViaHook, TS: timestamp()})
 	}
+	r.timeouts(t.hooks.ran)
 	if t.title != "" {
 		r.event(proto.TypeTitle, proto.LogTitle{Text: t.title, TS: timestamp()})
 	}
@@ -417,7 +422,7 @@ func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
 	for {
 		run.OnLimit = t.onLimit
 		text, err := proto.Text{StopReason: proto.StopContext}, error(nil)
-		if len(run.Calls) > 0 || !t.handsOff() { // a resumed turn can be full already
+		if len(run.Calls) > 0 || !t.handsOff(r) { // a resumed turn can be full already
 			text, err = r.run(run)
 		}
 		if err == nil && text.StopReason != proto.StopParked {

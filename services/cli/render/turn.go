@@ -185,11 +185,11 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 	return nil
 }
 
-// userMessage prints a message that came into the turn. The one about a job's end is not
-// the user's.
+// userMessage prints a message that came into the turn. One about a job's end, of a
+// hook or about a schema is not the user's.
 func (t *TextTurns) userMessage(e proto.UserMessage) error {
 	t.release()
-	if e.Via == proto.ViaJob || e.Via == proto.ViaHook {
+	if !proto.ViaUser(e.Via) {
 		return t.line(Line(e.Text))
 	}
 	return t.line("> " + strings.ReplaceAll(strings.TrimSpace(e.Typed()), "\n", "\n  "))

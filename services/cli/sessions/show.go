@@ -181,7 +181,7 @@ func (p *printer) event(raw []byte) error {
 		return p.usage(raw)
 	case slices.Contains([]string{proto.TypeMessage, proto.TypeToolUse, proto.TypeToolResult, proto.TypeError}, e.Type):
 		p.broken++
-	case slices.Contains([]string{proto.TypeTurn, proto.TypeSay, proto.TypeUndo, proto.TypeTodo, proto.TypeTools}, e.Type): // the messages say what happened
+	case slices.Contains([]string{proto.TypeTurn, proto.TypeSay, proto.TypeUndo, proto.TypeTodo, proto.TypeTools, proto.TypeHook}, e.Type): // the messages say what happened
 	case p.unknown[e.Type] > 0 || len(p.unknown) < unknownMax:
 		p.unknown[e.Type]++
 	default:

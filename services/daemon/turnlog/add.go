@@ -104,6 +104,14 @@ func (l *Log) add(raw []byte, next int64) change {
 		if c.turn != nil && c.turn.End == 0 && wire.DecodeReply(raw, &m) == nil {
 			l.setMode(c.turn, m)
 		}
+	case proto.TypeHook:
+		var h proto.LogHook
+		if wire.DecodeReply(raw, &h) == nil && h.SHA256 != "" {
+			if l.Timeouts == nil {
+				l.Timeouts = map[string]int{}
+			}
+			l.Timeouts[h.SHA256]++
+		}
 	case proto.TypeTodo:
 		var todo proto.Todo
 		if wire.DecodeReply(raw, &todo) == nil {
@@ -248,8 +256,11 @@ func (l *Log) message(c *change, start int64) {
 	if t.Begun == 0 {
 		t.Begun = l.Next
 	}
-	if str(c.via) == proto.ViaSchema {
+	switch str(c.via) {
+	case proto.ViaSchema:
 		t.Repairs++
+	case proto.ViaStop:
+		t.Stops++
 	}
 	c.by, t.text = t.By, t.text[:0]
 	if i := slices.IndexFunc(t.Says, func(s Say) bool { return s.ID == say }); i >= 0 {
@@ -319,7 +330,7 @@ func (l *Log) say(c *change, raw []byte) {
 		return
 	}
 	l.jobEnded(s.Job)
-	said := Say{ID: s.Say, Mode: s.Mode, Text: s.Text, RequestID: s.RequestID, By: s.By}
+	said := Say{ID: s.Say, Mode: s.Mode, Text: s.Text, Context: s.Context, RequestID: s.RequestID, By: s.By}
 	t := c.turn
 	if t != nil {
 		said.Turn = t.ID
@@ -327,7 +338,7 @@ func (l *Log) say(c *change, raw []byte) {
 			t.Says = append(t.Says, said)
 		}
 	}
-	said.Text = ""
+	said.Text, said.Context = "", ""
 	if l.says = append(l.says, said); len(l.says) > saysMax {
 		l.says = slices.Delete(l.says, 0, 1)
 	}

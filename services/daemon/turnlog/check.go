@@ -69,7 +69,7 @@ func (c *checker) event(raw []byte) (problems []string) {
 	if t == nil {
 		return nil // of no turn, or of a turn of another session
 	}
-	if e.kind == proto.TypeMode && t.End == 0 { // also of one that is parked or queued
+	if e.kind == proto.TypeHook || e.kind == proto.TypeMode && t.End == 0 { // also of one that is parked or queued
 		return nil
 	}
 	// Results come before the resumed event of the attempt that settles their calls.

@@ -41,6 +41,8 @@ type Log struct {
 	// Jobs are the background jobs with wake whose end the log does not have, neither
 	// in a result nor as a message.
 	Jobs []string
+	// Timeouts counts how often a hook was stopped for its time, by the hash of its command.
+	Timeouts map[string]int
 
 	byID   map[string]*Turn
 	active *Turn       // running, resumed or parked
@@ -88,6 +90,8 @@ type Turn struct {
 	Says []Say
 	// Repairs is how often its answer was asked for again: see output_schema of chat.
 	Repairs int
+	// Stops is how often a hook of Stop had it go on.
+	Stops int
 	// Attempts is the number of the last attempt to resume, 0 after a step that was
 	// stored.
 	Attempts int
@@ -127,7 +131,7 @@ type Turn struct {
 
 // Say is a message of turn_say.
 type Say struct {
-	ID, Turn, Mode, Text, RequestID string
+	ID, Turn, Mode, Text, Context, RequestID string
 	// By is the user; nil for a message about a job.
 	By *proto.By
 }

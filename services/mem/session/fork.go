@@ -53,7 +53,7 @@ func (s *Store) Fork(ctx context.Context, req proto.ForkSession) (proto.SessionP
 				}
 				lines, size = append(lines, header), size+len(header)
 			}
-			if isMeta || e.kind == proto.TypeTurn || e.kind == proto.TypeSay {
+			if isMeta || e.kind == proto.TypeTurn || e.kind == proto.TypeSay || e.kind == proto.TypeHook {
 				continue
 			}
 			if err := s.linkAttachments(id, reply.SessionID, append(attached(&e), texts(&e)...)); err != nil {
