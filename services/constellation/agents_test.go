@@ -102,6 +102,7 @@ func (e *agentsEnv) asked(n int) {
 // event is what is compared of an event of a session log.
 type event struct {
 	Type      string         `json:"type"`
+	ToolUseID string         `json:"tool_use_id"`
 	State     string         `json:"state"`
 	Reason    string         `json:"reason"`
 	Output    proto.Raw      `json:"output"`

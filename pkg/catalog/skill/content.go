@@ -59,7 +59,7 @@ func (l *Loader) Content(s proto.Skill, project []proto.ProjectSkill, arguments 
 	case strings.Contains(c.Content, argumentsMark):
 		c.Content = strings.ReplaceAll(c.Content, argumentsMark, arguments)
 	default:
-		c.Content = strings.TrimRight(c.Content, "\n") + "\n\nArguments: " + arguments + "\n"
+		c.Content = strings.TrimLeft(strings.TrimRight(c.Content, "\n")+"\n\nArguments: "+arguments+"\n", "\n")
 	}
 	if c.MoreFiles = len(files) - maxNames; c.MoreFiles > 0 {
 		files = files[:maxNames]

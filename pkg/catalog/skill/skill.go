@@ -32,6 +32,7 @@ const (
 	maxSkills      = 200
 	maxEntries     = 10000 // files of a folder that are looked at
 	maxDescription = 1024  // characters
+	maxCompatible  = 500   // likewise
 	maxName        = 64
 
 	// saveTime is how long a changed file is not read: editors save in several steps.
@@ -254,7 +255,10 @@ func parse(s *proto.Skill, content []byte) {
 		s.Warnings = append(s.Warnings, err.Error())
 	}
 	_, license := d.Text("license")
-	_, compatibility := d.Text("compatibility")
+	compatible, compatibility := d.Text("compatibility")
+	if n := utf8.RuneCountInString(compatible); n > maxCompatible {
+		warn(d.Line("compatibility"), "compatibility has %d characters, more than %d", n, maxCompatible)
+	}
 	_, metadata := d.Map("metadata")
 	_, tools := d.List("allowed-tools") // grants nothing: the host says what is allowed
 	for _, err := range []error{license, compatibility, metadata, tools} {

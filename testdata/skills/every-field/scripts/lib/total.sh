@@ -1,0 +1,1 @@
+total() { awk 'END { print "total: " NR " lines" }' "$1"; }
