@@ -36,6 +36,31 @@ func Pattern(call *proto.AskedCall) string {
 	return ""
 }
 
+// Shown returns the name and the arguments of a call as people read them: SERVER.TOOL and
+// the tool's own arguments if it is that of an MCP server.
+func Shown(tool string, input proto.Raw) (name string, arguments proto.Raw) {
+	if rest, ok := strings.CutPrefix(tool, "mcp__"); ok {
+		if server, name, ok := strings.Cut(rest, "__"); ok {
+			return server + "." + name, input
+		}
+	}
+	if tool != "mcp_call" && !strings.HasPrefix(tool, "mcp:") {
+		return tool, input
+	}
+	var call struct {
+		Server    string    `json:"server"`
+		Tool      string    `json:"tool"`
+		Arguments proto.Raw `json:"arguments"`
+	}
+	if wire.DecodeReply(input, &call) != nil || call.Server == "" || call.Tool == "" {
+		return tool, input
+	}
+	if s, ok := wire.Unquote(nil, call.Arguments); ok { // models also write them as a string
+		call.Arguments = s
+	}
+	return call.Server + "." + call.Tool, call.Arguments
+}
+
 // mainArgument maps tools to the argument that says what they run or change.
 var mainArgument = map[string]string{"bash": "command", "read": "path", "write": "path", "edit": "path"}
 
@@ -65,7 +90,8 @@ func Head(a *proto.Approval, root string, place func(path string) string) string
 	if does == "" {
 		does = "run"
 	}
-	head := a.Call.Tool + " wants to " + does
+	name, _ := Shown(a.Call.Tool, a.Call.Input)
+	head := name + " wants to " + does
 	if a.Kind == proto.ApprovalEscalation {
 		head += " again"
 	}
@@ -102,7 +128,8 @@ func Body(a *proto.Approval) string {
 	} else if len(a.Preview.Commands) > 0 {
 		lines = append(lines, a.Preview.Commands...)
 	}
-	for key, value := range wire.Members(a.Call.Input) {
+	_, arguments := Shown(a.Call.Tool, a.Call.Input)
+	for key, value := range wire.Members(arguments) {
 		switch name := string(key); {
 		case name == mainArgument[a.Call.Tool]:
 		case name == "escalate":

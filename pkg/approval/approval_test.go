@@ -134,3 +134,24 @@ func TestGranted(t *testing.T) {
 		zinotest.Equal(t, tt.want, Granted(&tt.grant, place), tt.want)
 	}
 }
+
+// TestShown checks the names of tools of MCP servers, direct and by mcp_call.
+func TestShown(t *testing.T) {
+	for _, tt := range []struct{ tool, input, name, arguments string }{
+		{"bash", `{"command":"x"}`, "bash", `{"command":"x"}`},
+		{"mcp__github__star__it", `{"a":1}`, "github.star__it", `{"a":1}`},
+		{"mcp__github", `{}`, "mcp__github", `{}`},
+		{"mcp_call", `{"server":"github","tool":"star","arguments":{"a":1}}`, "github.star", `{"a":1}`},
+		{"mcp_call", `{"server":"github","tool":"star","arguments":"{\"a\":1}"}`, "github.star", `{"a":1}`},
+		{"mcp_call", `{"server":"github","tool":"star"}`, "github.star", ``},
+		{"mcp_call", `{"server":1}`, "mcp_call", `{"server":1}`},
+		{"mcp:github/star", `{"server":"github","tool":"star","arguments":{"a":1}}`, "github.star", `{"a":1}`},
+		{"mcp:github/star", `{}`, "mcp:github/star", `{}`},
+		{"mcp_search", `{"query":"x"}`, "mcp_search", `{"query":"x"}`},
+	} {
+		name, arguments := Shown(tt.tool, proto.Raw(tt.input))
+		zinotest.Equal(t, tt.tool+" "+tt.input, name+" "+string(arguments), tt.name+" "+tt.arguments)
+	}
+	a := &proto.Approval{Call: proto.AskedCall{Tool: "mcp:github/star", Input: proto.Raw(`{"server":"github","tool":"star","arguments":{"repo":"zino"}}`)}}
+	zinotest.Equal(t, "the request", Head(a, "", nil)+"\n"+Body(a), "github.star wants to run\nrepo: zino")
+}

@@ -13,7 +13,8 @@ import (
 func (a *asked) line() string { return askedLine(&a.Call) }
 
 func askedLine(call *proto.AskedCall) string {
-	return strings.TrimSpace(safe(call.Tool) + " " + argumentOf(call.Tool, call.Input))
+	name, input := approval.Shown(call.Tool, call.Input)
+	return strings.TrimSpace(safe(name) + " " + argumentOf(name, input))
 }
 
 // approvalHead returns what is asked, why, and where the call would run.

@@ -1,12 +1,14 @@
 package chat
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"zino/pkg/approval"
 	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -58,7 +60,8 @@ func (c *chat) requested(t *turn, r proto.ToolRequested) {
 	c.endThought(t)
 	c.endText(t)
 	t.waiting = wait{}
-	t.calls = append(t.calls, &toolCall{id: r.ID, name: safe(r.Name), argument: argumentOf(r.Name, r.Input)})
+	name, input := approval.Shown(r.Name, r.Input)
+	t.calls = append(t.calls, &toolCall{id: r.ID, name: safe(name), argument: argumentOf(name, input)})
 }
 
 func (c *chat) started(t *turn, s proto.ToolStarted) {
@@ -66,7 +69,8 @@ func (c *chat) started(t *turn, s proto.ToolStarted) {
 	t.waiting = wait{}
 	call := t.call(s.ID)
 	if call == nil {
-		call = &toolCall{id: s.ID, name: safe(s.Name)}
+		name, _ := approval.Shown(s.Name, nil)
+		call = &toolCall{id: s.ID, name: safe(name)}
 		t.calls = append(t.calls, call)
 	}
 	call.began = c.now()
@@ -119,15 +123,16 @@ func (call *toolCall) lastLine() string {
 type result struct {
 	OK   bool `json:"ok"`
 	Data struct {
-		Stdout      string `json:"stdout,omitzero"`
-		Stderr      string `json:"stderr,omitzero"`
-		Content     string `json:"content,omitzero"`
-		Text        string `json:"text,omitzero"`
-		ExitCode    *int   `json:"exit_code,omitzero"`
-		TimedOut    bool   `json:"timed_out,omitzero"`
-		Interrupted bool   `json:"interrupted,omitzero"`
-		Job         string `json:"job,omitzero"`
-		Running     bool   `json:"running,omitzero"`
+		Stdout      string    `json:"stdout,omitzero"`
+		Stderr      string    `json:"stderr,omitzero"`
+		Content     string    `json:"content,omitzero"`
+		Text        string    `json:"text,omitzero"`
+		Structured  proto.Raw `json:"structured,omitzero"`
+		ExitCode    *int      `json:"exit_code,omitzero"`
+		TimedOut    bool      `json:"timed_out,omitzero"`
+		Interrupted bool      `json:"interrupted,omitzero"`
+		Job         string    `json:"job,omitzero"`
+		Running     bool      `json:"running,omitzero"`
 	} `json:"data,omitzero"`
 	Error proto.ToolError `json:"error,omitzero"`
 }
@@ -147,7 +152,8 @@ type finishedCall struct {
 func (c *chat) finished(t *turn, f proto.ToolFinished) {
 	call := t.call(f.ID)
 	if call == nil {
-		call = &toolCall{id: f.ID, name: safe(f.Name)}
+		name, _ := approval.Shown(f.Name, nil)
+		call = &toolCall{id: f.ID, name: safe(name)}
 	}
 	others := t.running() > 1
 	t.calls = slices.DeleteFunc(t.calls, func(other *toolCall) bool { return other == call })
@@ -166,7 +172,7 @@ func (c *chat) finished(t *turn, f proto.ToolFinished) {
 // describe says how a call ended.
 func (c *chat) describe(call *toolCall, f proto.ToolFinished, r result) finishedCall {
 	done := finishedCall{toolCall: call, took: time.Duration(f.DurationMS) * time.Millisecond, ok: true}
-	out := r.Data.Content + r.Data.Text
+	out := cmp.Or(r.Data.Content+r.Data.Text, string(r.Data.Structured))
 	if r.Data.Stdout != "" || r.Data.Stderr != "" {
 		out = r.Data.Stdout
 		if out != "" && r.Data.Stderr != "" && !strings.HasSuffix(out, "\n") {

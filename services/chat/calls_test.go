@@ -56,6 +56,16 @@ func TestCalls(t *testing.T) {
 			[]string{"✓ bash  go test ./...  1 line  0.21s", "    ok  proj"},
 			1,
 		}, {
+			"a tool of an MCP server",
+			call3("mcp__git_hub__create-issue", `{"title":"x","labels":["a"]}`, `"ok":true,"duration_ms":20,"result":{"ok":true,"data":{"text":"Made."}}`),
+			[]string{"✓ git_hub.create-issue  title=x labels=[\"a\"]  Made  0.02s"},
+			0,
+		}, {
+			"a tool of an MCP server by mcp_call",
+			call3("mcp_call", `{"server":"github","tool":"list","arguments":{"repo":"zino"}}`, `"ok":true,"duration_ms":20,"result":{"ok":true,"data":{"structured":{"n":[1,2]}}}`),
+			[]string{"✓ github.list  repo=zino  1 line  0.02s", `    {"n":[1,2]}`},
+			1,
+		}, {
 			"a command without output",
 			call3("bash", `{"command":"true"}`, `"ok":true,"duration_ms":0,"result":{"ok":true,"data":{"stdout":"","stderr":"","exit_code":0,"timed_out":false}}`),
 			[]string{"✓ bash  true  0.00s"},

@@ -67,11 +67,11 @@ func ApprovalDetails(a *proto.Approval) string {
 
 // ApprovalLine describes the call of a request on one line.
 func ApprovalLine(call *proto.AskedCall) string {
-	line := call.Tool
+	line, input := approval.Shown(call.Tool, call.Input)
 	if argument := approval.Argument(call); argument != "" {
 		return text.Clip(Line(line+" "+argument), callMax)
 	}
-	return text.Clip(Line(line+" "+string(call.Input)), callMax)
+	return text.Clip(Line(line+" "+string(input)), callMax)
 }
 
 // ApprovalWait says that a turn waits for the answer to a request, and how to answer.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"zino/pkg/approval"
 	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -29,7 +30,8 @@ func Call(call proto.ToolRequested) string {
 // requestedLine describes a call that the model asks for.
 func requestedLine(call proto.ToolRequested) string {
 	var shown []string
-	for key, value := range wire.Members(call.Input) {
+	name, arguments := approval.Shown(call.Name, call.Input)
+	for key, value := range wire.Members(arguments) {
 		if main := mainArgument[call.Name]; main != "" && string(key) != main && string(key) != proto.MalformedInput {
 			continue
 		}
@@ -39,7 +41,7 @@ func requestedLine(call proto.ToolRequested) string {
 		}
 		shown = append(shown, Line(string(key))+"="+argument)
 	}
-	line := "Tool requested: " + Line(call.Name)
+	line := "Tool requested: " + Line(name)
 	if len(shown) > 0 {
 		line += " " + text.Clip(strings.Join(shown, " "), callMax)
 	}
@@ -60,14 +62,14 @@ type envelope struct {
 	Error proto.ToolError `json:"error,omitzero"`
 }
 
-// finishedLines describe how a call ended.
-func finishedLines(call proto.ToolFinished) []string {
+// finishedLines describe how a call ended. name is that of its tool, as it is shown.
+func finishedLines(call proto.ToolFinished, name string) []string {
 	lines := []string{fmt.Sprintf("Done. (%.2fs)", float64(call.DurationMS)/1000)}
 	var result envelope
 	if err := wire.DecodeReply(call.Result, &result); err != nil {
 		return lines // not an envelope
 	}
-	name := Line(call.Name)
+	name = Line(name)
 	switch {
 	case !call.OK && !result.OK: // older daemons set only result.OK
 		why := cmp.Or(result.Error.Code, "failed") + ": " + result.Error.Message

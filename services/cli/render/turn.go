@@ -68,7 +68,8 @@ type TextTurns struct {
 	agents   string
 	asks     string // the prompt at the bottom; "": none
 	usage    proto.Usage
-	tools    int // running calls
+	tools    int               // running calls
+	names    map[string]string // of the tools of MCP servers as they are shown, by the id of the call
 
 	holds bool   // standard output gets the value of the answer alone
 	held  []byte // the text of the present inference, which may be the answer
@@ -129,11 +130,19 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 		return decode(payload, t.think)
 	case proto.TypeToolRequested:
 		t.release()
-		return decode(payload, func(e proto.ToolRequested) error { return t.line(requestedLine(e)) })
+		return decode(payload, func(e proto.ToolRequested) error {
+			if name, _ := approval.Shown(e.Name, e.Input); name != e.Name {
+				if t.names == nil {
+					t.names = map[string]string{}
+				}
+				t.names[e.ID] = name
+			}
+			return t.line(requestedLine(e))
+		})
 	case proto.TypeToolStarted:
 		return decode(payload, func(e proto.ToolStarted) error {
 			t.tools++
-			t.status.set(Line(e.Name))
+			t.status.set(Line(cmp.Or(t.names[e.ID], e.Name)))
 			return nil
 		})
 	case proto.TypeToolOutput:
@@ -312,7 +321,7 @@ func (t *TextTurns) finished(e proto.ToolFinished) error {
 	if t.tools = max(0, t.tools-1); t.tools == 0 {
 		t.status.set("waiting")
 	}
-	for _, line := range finishedLines(e) {
+	for _, line := range finishedLines(e, cmp.Or(t.names[e.ID], e.Name)) {
 		t.line(line)
 	}
 	if diff := diffText(e.Diff, t.colour); diff != "" {

@@ -58,3 +58,25 @@ func TestJSONAgentsOnce(t *testing.T) {
 		t.Errorf("stdout %s", out.String())
 	}
 }
+
+// TestServerTools checks that calls of MCP servers are printed as SERVER.TOOL.
+func TestServerTools(t *testing.T) {
+	var out, stderr strings.Builder
+	x := &TextTurns{out: Printer{w: &out}, thoughts: Printer{w: &stderr}, err: &stderr, status: still()}
+	for _, packet := range []string{
+		`{"type":"tool_requested","id":"a","name":"mcp__github__star","input":{"repo":"zino"}}`,
+		`{"type":"tool_requested","id":"b","name":"mcp_call","input":{"server":"pg","tool":"query","arguments":{"sql":"x"}}}`,
+		`{"type":"tool_finished","id":"a","name":"mcp__github__star","ok":true,"duration_ms":10,"result":{"ok":true,"data":{"text":"x"}}}`,
+		`{"type":"tool_finished","id":"b","name":"mcp_call","ok":false,"duration_ms":10,"result":{"ok":false,"error":{"code":"needs_login","message":"run: zino mcp login pg"}}}`,
+	} {
+		var head struct{ Type string }
+		zinotest.Must(t, json.Unmarshal([]byte(packet), &head))
+		zinotest.Must(t, x.Event(head.Type, []byte(packet)))
+	}
+	zinotest.Equal(t, "stderr", stderr.String(), `Tool requested: github.star repo="zino"
+Tool requested: pg.query sql="x"
+Done. (0.01s)
+Done. (0.01s)
+Tool failed: pg.query needs_login: run: zino mcp login pg
+`)
+}

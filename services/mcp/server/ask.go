@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"zino/pkg/approval"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -117,7 +118,7 @@ func (p *progress) event(ctx context.Context, typ string, payload []byte) error 
 		if err := wire.DecodeReply(payload, &started); err != nil {
 			return err
 		}
-		text = started.Name
+		text, _ = approval.Shown(started.Name, nil)
 	case proto.TypeNotice:
 		var notice proto.Notice
 		if err := wire.DecodeReply(payload, &notice); err != nil {
