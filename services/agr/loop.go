@@ -51,7 +51,7 @@ type Service struct {
 	repl         *rpc.Client
 	sys          *rpc.Client
 	mcp          *rpc.Client
-	servers      atomic.Bool // MCP servers are configured
+	servers      []*config.Servers // the configured MCP servers, and those of the host
 	guard        *gate.Guard
 	excGone      time.Duration // how long exc may be gone during a call of a turn
 	masks        *mask.Source
@@ -86,7 +86,10 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		log:          log,
 		turns:        map[string]*barrier{},
 	}
-	s.UseServers(cfg)
+	s.servers = []*config.Servers{config.ServersOf(cfg)}
+	if cfg.Source != hostFile {
+		s.servers = append(s.servers, config.ServersIn(hostFile))
+	}
 	return s
 }
 

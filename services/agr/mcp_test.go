@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -181,6 +182,26 @@ func TestOfferWithout(t *testing.T) {
 		f.ok(at, "")
 		zinotest.Equal(t, "tools", offeredNames(t, e.rtr.asked()[0]), "")
 	})
+}
+
+// TestOfferAdded checks that a server which is added while the service runs is offered.
+func TestOfferAdded(t *testing.T) {
+	t.Parallel()
+	m := &servers{list: proto.ServerList{Servers: []proto.MCPServer{{Name: "pg", State: proto.MCPNew}}}}
+	file := filepath.Join(zinotest.Dir(t), "ZINO.toml")
+	zinotest.Write(t, file, "")
+	e := startEnv(t, func(cfg *config.Config) {
+		cfg.File, cfg.MCP.Socket = file, cfg.Repl.Socket+"-mcp"
+		rpctest.New(t, "mcp", cfg.MCP.Socket, m.register)
+	}, says("One."), says("Two."), says("Three."))
+	for i, step := range []struct{ file, tools string }{
+		{"", ""}, {"[mcp.servers.pg]\ncommand = [\"x\"]\n", "mcp_search mcp_call"}, {"a mistake, which changes nothing", "mcp_search mcp_call"},
+	} {
+		zinotest.Write(t, file, step.file)
+		f := e.follow(question, "")
+		f.finish()
+		zinotest.Equal(t, fmt.Sprint("tools of turn ", i+1), offeredNames(t, e.rtr.asked()[i]), step.tools)
+	}
 }
 
 // TestMCPCall checks the calls that mcp receives, and the results that the model sees.

@@ -26,16 +26,10 @@ const (
 // hostFile is the configuration whose MCP servers users have besides their own.
 const hostFile = "/etc/zino/ZINO.toml"
 
-// UseServers tells the agent whether MCP servers are configured: if none are, turns without
-// a trusted .mcp.json don't ask mcp. New calls it; it may be called again on a reload.
-func (s *Service) UseServers(cfg *config.Config) {
-	n := len(cfg.MCP.Servers)
-	if cfg.Source != hostFile {
-		if host, err := config.Load(hostFile, "cli"); err == nil {
-			n += len(host.MCP.Servers)
-		}
-	}
-	s.servers.Store(n > 0)
+// hasServers reports whether MCP servers are configured: if none are, turns without a
+// trusted .mcp.json don't ask mcp.
+func (s *Service) hasServers() bool {
+	return slices.ContainsFunc(s.servers, func(list *config.Servers) bool { return len(list.Get()) > 0 })
 }
 
 // offerOf returns what the model is offered of MCP servers, nil if nothing is. It repeats
@@ -48,7 +42,7 @@ func (s *Service) offerOf(ctx context.Context, req proto.ListServers, stored pro
 			o = nil
 		}
 	}
-	if !s.servers.Load() && len(req.Project) == 0 && len(req.Client) == 0 {
+	if !s.hasServers() && len(req.Project) == 0 && len(req.Client) == 0 {
 		return o, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, mcpLimit)

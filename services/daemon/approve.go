@@ -165,8 +165,9 @@ func (t *turn) decide(r *relay, call openCall, needed *proto.ApprovalNeeded) (to
 func (t *turn) signServer(r *relay, needed *proto.ApprovalNeeded) (token string, result proto.Raw, parked bool) {
 	caps := t.capabilities(r.ctx)
 	req := t.options()
-	for _, name := range slices.Sorted(maps.Keys(t.cfg.MCP.Servers)) {
-		server := t.cfg.MCP.Servers[name]
+	servers := t.servers.Get()
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		server := servers[name]
 		dir := server.Cwd
 		if dir == "{root}" {
 			dir = cmp.Or(req.Root, req.Cwd)

@@ -32,6 +32,7 @@ import (
 // services.
 type Service struct {
 	cfg                     *config.Config
+	servers                 *config.Servers
 	sys, ctx, mem, agr, rtr *rpc.Client
 	mcp                     *rpc.Client            // may not run
 	services                map[string]*rpc.Client // by name, for forward
@@ -69,7 +70,7 @@ type Service struct {
 
 // New returns a daemon that uses the sockets of the other services.
 func New(cfg *config.Config, log *slog.Logger) *Service {
-	s := &Service{cfg: cfg, services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout, promptPause: promptPause, cancelTimeout: cancelTimeout, lifetime: proto.LifetimePersistent}
+	s := &Service{cfg: cfg, servers: config.ServersOf(cfg), services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout, promptPause: promptPause, cancelTimeout: cancelTimeout, lifetime: proto.LifetimePersistent}
 	s.stopping, s.halt = context.WithCancel(context.Background())
 	s.parting, s.part = context.WithCancel(context.Background())
 	s.known = make(chan struct{})
@@ -313,6 +314,9 @@ func (s *Service) forward(ctx context.Context, req proto.Forward, out *rpc.Out) 
 		}
 	}
 	if req.Service == "mcp" {
+		if uid := rpc.PeerUID(ctx); s.cfg.Gate.RequireToken && uid != 0 && typ != proto.MCPServers.Type {
+			return proto.Errorf(proto.CodeDenied, "the MCP servers of the host, and their logins, are root's: run it with sudo")
+		}
 		if req.Request, err = s.withProject(ctx, req.Request); err != nil {
 			return err
 		}

@@ -216,6 +216,40 @@ func (t *Target) awaitReload(ctx context.Context, p Place) {
 	}
 }
 
+// EditServers runs edit, which changes MCP servers in the configuration file. The user's units
+// that have the configuration as it is now get that of after the edit: those that serve MCP
+// look for it, and the others do not depend on it.
+func (t *Target) EditServers(edit func() error) error {
+	file, err := t.ConfigFile()
+	if err != nil {
+		return err
+	}
+	dir, err := RuntimeDir()
+	if err != nil {
+		return err
+	}
+	var made []string
+	for _, name := range supervised() {
+		unit := filepath.Join(dir, name+".toml")
+		if _, err := os.Stat(unit); err == nil && !isStale(file, unit) {
+			made = append(made, unit)
+		}
+	}
+	if err := edit(); err != nil || len(made) == 0 {
+		return err
+	}
+	cfg, _, err := t.userConfig()
+	if err != nil {
+		return err
+	}
+	for _, unit := range made {
+		if err := cfg.Write(unit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // isStale reports whether file was edited after made was written from it.
 func isStale(file, made string) bool {
 	from, err := os.Stat(file)

@@ -77,10 +77,10 @@ func add(ctx context.Context, cmd *cobra.Command, env *command.Env, name string,
 	}
 	cfg, err := parse(data, file)
 	if err != nil {
-		return fmt.Errorf("the configuration has a mistake and was not changed: %w", err)
+		return mistake("the configuration has a mistake and was not changed: %v", err)
 	}
 	if _, ok := cfg.MCP.Servers[name]; ok {
-		return fmt.Errorf("there is an MCP server %q in %s; zino mcp remove %s removes it", name, file, name)
+		return mistake("there is an MCP server %q in %s; zino mcp remove %s removes it", name, file, name)
 	}
 	changed := slices.Clone(data)
 	if len(changed) > 0 {
@@ -96,7 +96,7 @@ func add(ctx context.Context, cmd *cobra.Command, env *command.Env, name string,
 			return err
 		}
 	}
-	if err := write(file, changed); err != nil {
+	if err := write(env, file, changed); err != nil {
 		return err
 	}
 	env.Say("Added %s to %s.", name, file)
@@ -180,7 +180,8 @@ func newRemove(env *command.Env) *cobra.Command {
 	var host bool
 	cmd := &cobra.Command{
 		Use: "remove NAME", Short: "remove an MCP server from the configuration",
-		Long:    "Remove an MCP server from your configuration, with its tokens and secrets.",
+		Long: `Remove an MCP server from your configuration, with its tokens, the secrets that zino mcp
+add has stored for it, and the directory in which its program keeps files.`,
 		Example: "  zino mcp remove github",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := command.CheckPerson(cmd); err != nil {
@@ -205,34 +206,28 @@ func remove(ctx context.Context, env *command.Env, name string, host bool) error
 	}
 	cfg, err := parse(data, file)
 	if err != nil {
-		return fmt.Errorf("the configuration has a mistake and was not changed: %w", err)
+		return mistake("the configuration has a mistake and was not changed: %v", err)
 	}
-	server, ok := cfg.MCP.Servers[name]
-	if !ok {
+	if _, ok := cfg.MCP.Servers[name]; !ok {
 		return unknown(name, slices.Sorted(maps.Keys(cfg.MCP.Servers)))
 	}
 	changed := without(data, name)
 	if next, err := parse(changed, file); err != nil || !sameWithout(cfg, next, name) {
-		return fmt.Errorf("%s has [mcp.servers.%s] in a form that cannot be edited here: remove it with zino config edit", file, name)
+		return mistake("%s has [mcp.servers.%s] in a form that cannot be edited here: remove it with zino config edit", file, name)
 	}
 	d, err := env.Open(ctx, false, connect.StorageOptional)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	if server.URL != "" {
-		_, err = connect.Forward(ctx, d, service, proto.MCPLogout, proto.Logout{Server: name})
+	root, err := env.RootDir()
+	if err == nil {
+		_, err = connect.Forward(ctx, d, service, proto.MCPForget, proto.ForgetServer{Server: name, Root: root})
 	}
-	for _, secret := range server.Secrets {
-		if strings.HasPrefix(secret, name+".") { // zino mcp add has made it
-			_, setErr := connect.Forward(ctx, d, service, proto.MCPSecretSet, proto.SetSecret{Name: secret})
-			err = errors.Join(err, setErr)
-		}
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, proto.ErrNotFound) { // of another configuration
 		env.Say("Warning: what is stored for %s could not be removed: %v", name, err)
 	}
-	if err := write(file, changed); err != nil {
+	if err := write(env, file, changed); err != nil {
 		return err
 	}
 	_, _ = connect.Forward(ctx, d, service, proto.MCPReload, proto.ReloadServers{})
@@ -315,8 +310,7 @@ func sameWithout(before, after *config.Config, name string) bool {
 
 // read returns the configuration to edit, which need not exist.
 func read(env *command.Env, host bool) (file string, data []byte, err error) {
-	file = hostFile
-	if !host {
+	if file, env.Host = hostFile, env.Host || host; !host {
 		if file, err = env.ConfigFile(); err != nil {
 			return "", nil, err
 		}
@@ -332,14 +326,20 @@ func parse(data []byte, file string) (*config.Config, error) {
 	return config.Parse(data, file, filepath.Dir(file), "cli")
 }
 
-func write(file string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
+func write(env *command.Env, file string, data []byte) error {
+	edit := func(dirMode, mode fs.FileMode) error {
+		if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
+			return err
+		}
+		return command.WriteFile(file, mode, func(w io.Writer) error {
+			_, err := w.Write(data)
+			return err
+		})
 	}
-	return command.WriteFile(file, 0o600, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	if file == hostFile { // the services of all users read it
+		return edit(0o755, 0o644)
+	}
+	return env.EditServers(func() error { return edit(0o700, 0o600) })
 }
 
 // readSecret reads a secret without echo, or a line of standard input.
@@ -360,7 +360,7 @@ func readSecret(ctx context.Context, env *command.Env, name string) (string, err
 		err = nil
 	}
 	if value = strings.TrimRight(value, "\r"); err == nil && value == "" {
-		err = fmt.Errorf("no value for --secret %s", name)
+		err = mistake("no value for --secret %s", name)
 	}
 	return value, err
 }
