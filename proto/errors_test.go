@@ -105,7 +105,7 @@ func TestPublic(t *testing.T) {
 			got = append(got, m.Service+"."+m.Type)
 		}
 	}
-	want := "mem.get_attachment *.ping *.describe *.stats exc.capabilities exc.jobs exc.job_output exc.job_wait exc.job_stop exc.job_keep mcp.servers mcp.test mcp.login_begin mcp.login_end mcp.logout mcp.secret_set mcp.reload mem.get_history mem.append_history mem.clear_history mem.search_hard mem.store_hard " +
+	want := "mem.get_attachment *.ping *.describe *.stats exc.capabilities exc.jobs exc.job_output exc.job_wait exc.job_stop exc.job_keep mcp.servers mcp.test mcp.login_begin mcp.login_end mcp.logout mcp.secret_set mcp.forget mcp.reload mem.get_history mem.append_history mem.clear_history mem.search_hard mem.store_hard " +
 		"mem.list_hard mem.get_hard mem.update_hard mem.delete_hard mem.list_proposals mem.accept_proposal mem.reject_proposal mem.embed_hard mem.list_channels mem.get_soft mem.set_soft rtr.capabilities rtr.usage rtr.models " +
 		"mem.read_session mem.list_sessions mem.find_session mem.search_sessions mem.recall_sessions mem.fork_session mem.export_session mem.remove_session sys.get exc.undo_remove"
 	if text := strings.Join(got, " "); text != want {

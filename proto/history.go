@@ -102,4 +102,5 @@ var Changelog = [...]string{
 	"97 2026-11-24  command and arguments of user_message",
 	"98 2026-11-24  goroutines of the answer of stats",
 	"99 2026-11-24  event hook of a session log; context of say events; messages via stop",
+	"100 2026-11-24  forget of mcp",
 }

@@ -36,6 +36,10 @@ var (
 	MCPLogout = method[Logout, Empty]("mcp", "logout", "ok", public)
 	// MCPSecretSet stores a secret for the servers that name it in secrets.
 	MCPSecretSet = method[SetSecret, Empty]("mcp", "secret_set", "ok", public)
+	// MCPForget removes what is kept of a server besides its definition: its tokens, the
+	// secrets whose names begin with its own and a dot, the home of its program, and what
+	// is known of its tools. It ends the server.
+	MCPForget = method[ForgetServer, Empty]("mcp", "forget", "ok", public)
 	// MCPReload reads the configuration again. An instance whose definition went away
 	// ends after its calls.
 	MCPReload = method[ReloadServers, Empty]("mcp", "reload", "ok", public)
@@ -353,6 +357,16 @@ type LoginEnd struct {
 
 // Logout names a server.
 type Logout struct {
+	// Server is the server's name.
+	Server string `json:"server"`
+	// Root, as of servers.
+	Root string `json:"root,omitzero"`
+	// Project, as of servers.
+	Project Raw `json:"project,omitzero"`
+}
+
+// ForgetServer names a server.
+type ForgetServer struct {
 	// Server is the server's name.
 	Server string `json:"server"`
 	// Root, as of servers.

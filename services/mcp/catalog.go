@@ -181,6 +181,14 @@ func (c *catalog) get(hash string) entry {
 	return entry{}
 }
 
+// remove forgets a server.
+func (c *catalog) remove(hash string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.entries, hash)
+	c.saveSoon()
+}
+
 // update changes what is known of a server, and saves it soon.
 func (c *catalog) update(hash string, change func(*entry)) {
 	c.mu.Lock()
@@ -192,10 +200,15 @@ func (c *catalog) update(hash string, change func(*entry)) {
 	change(&next)
 	next.Used = time.Now().UTC()
 	c.entries[hash] = &next
+	c.saveSoon()
+}
+
+// saveSoon saves the file after a moment, in which further changes join. mu is locked.
+func (c *catalog) saveSoon() {
 	if !c.saving {
 		c.saving = true
 		c.wg.Go(func() {
-			time.Sleep(saveDelay) // further changes join
+			time.Sleep(saveDelay)
 			c.save()
 		})
 	}

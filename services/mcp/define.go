@@ -120,6 +120,7 @@ func (s *Service) find(in scope, name string) (*definition, error) {
 		names = append(names, d.name)
 	}
 	err := proto.Errorf(proto.CodeNotFound, "no MCP server %s", text.Quote(text.Clip(name, 80)))
+	err.Kind = "usage"
 	if similar := config.Similar(name, names); similar != "" {
 		err.Message += fmt.Sprintf("; did you mean %q?", similar)
 	}
@@ -239,9 +240,13 @@ func isHeader(name, value string) bool {
 
 // digest returns the hash of what is started.
 func (d *definition) digest() string {
+	cwd := d.Cwd
+	if d.root != "" && cwd == d.root { // the root is not part of what is started, but of the key
+		cwd = "{root}"
+	}
 	level := string(d.Sandbox)
 	network := d.Network == nil || *d.Network
-	data, _ := json.Marshal([]any{1, d.Command, d.URL, d.Env, d.Secrets, d.Headers, d.Cwd, level, network, d.resultBytes(), d.Protocol})
+	data, _ := json.Marshal([]any{1, d.Command, d.URL, d.Env, d.Secrets, d.Headers, cwd, level, network, d.resultBytes(), d.Protocol})
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }

@@ -50,6 +50,7 @@ type env struct {
 	cfg    *config.Config
 	client *rpc.Client
 	exc    *zinotest.Process
+	logs   []*zinotest.Process // that were started
 }
 
 // entry returns the definition of a test server in TOML.
@@ -134,7 +135,9 @@ func (e *env) program(name string) *zinotest.Process {
 	e.Helper()
 	cmd := exec.Command(filepath.Join(bin, name), "--config", filepath.Join(e.dir, "ZINO.toml"))
 	cmd.Dir, cmd.Env = e.dir, append(os.Environ(), zinotest.CoverEnv()...)
-	return zinotest.Start(e, cmd)
+	p := zinotest.Start(e, cmd)
+	e.logs = append(e.logs, p)
+	return p
 }
 
 func (e *env) servers(req proto.ListServers) proto.ServerList {

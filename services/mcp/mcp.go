@@ -165,6 +165,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MCPLoginEnd, s.LoginEnd)
 	rpc.Handle(srv, proto.MCPLogout, s.Logout)
 	rpc.Handle(srv, proto.MCPSecretSet, s.SecretSet)
+	rpc.Handle(srv, proto.MCPForget, s.Forget)
 	rpc.Handle(srv, proto.MCPReload, s.Reload)
 	srv.OnStats(s.stats)
 	srv.KeepWhile(s.running)
@@ -221,6 +222,45 @@ func (s *Service) Reload(context.Context, proto.ReloadServers) (proto.Empty, err
 	}
 	s.Apply(cfg)
 	return proto.Empty{}, nil
+}
+
+// Forget removes what is kept of a server. What another server of the same definition uses
+// stays.
+func (s *Service) Forget(ctx context.Context, req proto.ForgetServer) (proto.Empty, error) {
+	in := scope{root: req.Root, project: req.Project}
+	d, err := s.find(in, req.Server)
+	if err != nil {
+		return proto.Empty{}, err
+	}
+	err = s.secrets.update(ctx, func(v *vault) error {
+		delete(v.Logins, d.loginKey())
+		for _, name := range d.Secrets {
+			if strings.HasPrefix(name, d.name+".") { // zino mcp add has made it
+				delete(v.Secrets, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return proto.Empty{}, fmt.Errorf("cannot remove the secrets: %w", err)
+	}
+	list, _ := s.definitions(in)
+	if slices.ContainsFunc(list, func(other *definition) bool { return other.hash == d.hash && other.name != d.name }) {
+		return proto.Empty{}, nil
+	}
+	s.pool.mu.Lock()
+	running := slices.DeleteFunc(slices.Collect(maps.Values(s.pool.instances)), func(in *instance) bool { return in.d.hash != d.hash })
+	delete(s.pool.history, d.key())
+	s.pool.mu.Unlock()
+	for _, in := range running {
+		in.end()
+	}
+	s.catalog.remove(d.hash)
+	if d.URL != "" {
+		return proto.Empty{}, nil
+	}
+	_, err = rpc.Call(ctx, s.exc, proto.ExcRemoveHome, proto.RemoveHome{Home: d.hash})
+	return proto.Empty{}, errors.Join(err, os.RemoveAll(s.workDir(d)))
 }
 
 // Servers lists the servers of a turn.

@@ -312,7 +312,7 @@ func (s *Service) LoginEnd(ctx context.Context, req proto.LoginEnd) (proto.Empty
 	delete(s.oauth.pending, req.Login)
 	s.oauth.mu.Unlock()
 	if p == nil {
-		return proto.Empty{}, proto.Errorf(proto.CodeNotFound, "unknown or expired login: begin it again")
+		return proto.Empty{}, proto.Errorf(proto.CodeInvalid, "unknown or expired login: begin it again")
 	}
 	defer p.cancel()
 	p.answer <- &auth.AuthorizationResult{Code: req.Code, State: req.State, Iss: req.Iss}
@@ -346,7 +346,7 @@ func (s *Service) Logout(ctx context.Context, req proto.Logout) (proto.Empty, er
 	}
 	err = s.secrets.update(ctx, func(v *vault) error {
 		if _, ok := v.Logins[d.loginKey()]; !ok {
-			return proto.Errorf(proto.CodeNotFound, "%s has no login", d.name)
+			return proto.Errorf(proto.CodeInvalid, "%s has no login", d.name)
 		}
 		delete(v.Logins, d.loginKey())
 		return nil

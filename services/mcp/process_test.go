@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -122,4 +123,41 @@ func TestSecretsStay(t *testing.T) {
 		return err
 	})
 	zinotest.Must(t, err)
+}
+
+// TestForget checks that nothing of a removed server is left, and that of another one with
+// the same definition stays.
+func TestForget(t *testing.T) {
+	const confined = "sandbox = \"workspace-write\"\nsecrets = { A = \"one.A\", B = \"mine\" }\n"
+	e := newRunning(t, server("one", confined)+server("two", "sandbox = \"workspace-write\"\n")+server("twin", "sandbox = \"workspace-write\"\n"))
+	for _, name := range []string{"one.A", "mine"} {
+		_, err := rpc.Call(t.Context(), e.client, proto.MCPSecretSet, proto.SetSecret{Name: name, Value: "value-of-" + name})
+		zinotest.Must(t, err)
+	}
+	forget := func(name string) error {
+		_, err := rpc.Call(t.Context(), e.client, proto.MCPForget, proto.ForgetServer{Server: name})
+		return err
+	}
+	homes := filepath.Join(e.dir, "data/exc/mcp/home")
+	kept := func() int {
+		entries, err := os.ReadDir(homes)
+		zinotest.Must(t, err)
+		return len(entries)
+	}
+	for _, name := range []string{"one", "two"} {
+		e.text(name, "echo", `{"name":"a"}`)
+	}
+	zinotest.Equal(t, "homes", kept(), 2)
+	zinotest.Must(t, forget("one"))
+	zinotest.Must(t, forget("two"))
+	zinotest.Equal(t, "homes", kept(), 1)
+	one := e.state("one")
+	zinotest.Equal(t, "one", one.State+" "+fmt.Sprint(one.Instances), "new 0")
+	v, err := e.secrets.read()
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "secrets", fmt.Sprint(v.Secrets), "map[mine:value-of-mine]")
+	zinotest.Equal(t, "two", e.text("two", "echo", `{"name":"a"}`), e.text("twin", "echo", `{"name":"a"}`))
+	if err := forget("tow"); err == nil || err.Error() != `no MCP server "tow"; did you mean "two"?` {
+		t.Errorf("an unknown name: %v", err)
+	}
 }

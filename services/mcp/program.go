@@ -64,7 +64,8 @@ func (s *Service) startProgram(d *definition, env map[string]string, hide *mask.
 		req.Network = new(true)
 	}
 	if d.Cwd == "" && !d.level(s.config()).Confined() {
-		if req.Cwd, err = s.workDir(d); err != nil {
+		req.Cwd = s.workDir(d)
+		if err := makeDir(req.Cwd); err != nil {
 			return nil, err
 		}
 	}
@@ -306,7 +307,6 @@ func (c *stdioConn) Close() error {
 
 // workDir returns the private directory of a server that has none configured and is not
 // confined.
-func (s *Service) workDir(d *definition) (string, error) {
-	dir := filepath.Join(s.config().DataDir, "work", d.hash)
-	return dir, makeDir(dir)
+func (s *Service) workDir(d *definition) string {
+	return filepath.Join(s.config().DataDir, "work", d.hash)
 }

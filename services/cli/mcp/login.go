@@ -108,14 +108,14 @@ func login(ctx context.Context, env *command.Env, d *connect.Daemon, name string
 	case err = <-failed:
 	case <-ctx.Done():
 		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("no login within %v: run zino mcp login %s again", loginLimit, name)
+			err = proto.Errorf(proto.CodeTimeout, "no login within 10 minutes: run zino mcp login %s again", name)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	if refusal := query.Get("error"); refusal != "" {
-		return fmt.Errorf("%s did not authorize: %.200s", name, strings.TrimSpace(refusal+" "+query.Get("error_description")))
+		return &proto.Error{Code: proto.CodeDenied, Kind: "api_error", Message: fmt.Sprintf("%s did not authorize: %.200s", name, strings.TrimSpace(refusal+" "+query.Get("error_description")))}
 	}
 	if _, err := connect.Forward(ctx, d, service, proto.MCPLoginEnd, proto.LoginEnd{Login: begun.Login, Code: query.Get("code"), State: query.Get("state"), Iss: query.Get("iss")}); err != nil {
 		return err

@@ -65,7 +65,7 @@ needs_login, failed, disabled, unavailable.`,
 // row returns the line of a server.
 func row(s proto.MCPServer) []string {
 	tools := text.Count(s.Tools, "tool")
-	if s.State == proto.MCPNew {
+	if s.Tools == 0 && s.Protocol == "" { // it was never started
 		tools = ""
 	}
 	return []string{s.Name, s.Source, s.Transport, s.State, tools, s.Protocol, render.Line(s.Problem)}
@@ -99,9 +99,14 @@ func find(ctx context.Context, env *command.Env, d *connect.Daemon, name string)
 // unknown is the error for a name that no server has.
 func unknown(name string, names []string) error {
 	if similar := config.Similar(name, names); similar != "" {
-		return fmt.Errorf("no MCP server %q; did you mean %q?", name, similar)
+		return mistake("no MCP server %q; did you mean %q?", name, similar)
 	}
-	return fmt.Errorf("no MCP server %q; zino mcp list shows all", name)
+	return mistake("no MCP server %q; zino mcp list shows all", name)
+}
+
+// mistake is the error for arguments that are well-formed, with exit status 1.
+func mistake(format string, args ...any) error {
+	return &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf(format, args...)}
 }
 
 // one returns the name that a command takes.
