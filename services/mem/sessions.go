@@ -82,6 +82,9 @@ func (s *sessions) open() (*session.Store, error) {
 			s.problems.set("skipped "+prefix+file, skippedLines(prefix+file, lines), changed(root, file))
 		},
 	})
+	if err := s.store.RemoveUnused(); err != nil {
+		s.problems.set("attachments", fileError("attachments of sessions that do not exist cannot be removed", s.dir, err).Error(), nil)
+	}
 	s.recaller = recall.New(root, s.store, func(problem string) { s.problems.set("recall", problem, nil) })
 	return s.store, nil
 }

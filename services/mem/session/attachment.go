@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"regexp"
+	"strings"
+	"time"
 	"unicode/utf8"
 
 	"zino/pkg/attach/kind"
@@ -161,6 +163,40 @@ func (s *Store) redactTexts(id string, m *mask.Masker, dryRun bool) (masked int,
 		}
 	}
 	return masked, err
+}
+
+// unusedAge is how long attachments wait for the first message of their session.
+const unusedAge = 24 * time.Hour
+
+// RemoveUnused removes the attachments of sessions that do not exist: they never began, or
+// their removal was cut off.
+func (s *Store) RemoveUnused() error {
+	dirs, err := fs.Glob(s.root.FS(), "*"+filesEnd)
+	for _, dir := range dirs {
+		id := strings.TrimSuffix(dir, filesEnd)
+		info, statErr := s.root.Lstat(dir)
+		if proto.CheckSessionID(id) != nil || statErr != nil || !info.IsDir() || s.opt.Now().Sub(info.ModTime()) < unusedAge || !s.absent(id) {
+			continue
+		}
+		lock, lockErr := durable.TryLockFile(s.root, id+lockEnd)
+		if errors.Is(lockErr, durable.ErrLocked) { // its first turn begins
+			continue
+		}
+		if lockErr != nil {
+			return errors.Join(err, lockErr)
+		}
+		if s.absent(id) {
+			err = errors.Join(err, s.root.RemoveAll(dir))
+		}
+		err = errors.Join(err, lock.Unlock())
+	}
+	return err
+}
+
+// absent reports whether a session has no file.
+func (s *Store) absent(id string) bool {
+	_, err := s.root.Lstat(id + fileEnd)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // linkAttachments gives a copy of a session its own links to attachments. One that is

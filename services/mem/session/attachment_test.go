@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"zino/pkg/attach/kind"
+	"zino/pkg/durable"
 	"zino/pkg/mask"
 	"zino/pkg/zinotest"
 	"zino/proto"
@@ -144,6 +146,47 @@ func TestDamagedAttachments(t *testing.T) {
 			t.Errorf("%q: %+v", id, got)
 		}
 	}
+}
+
+// TestUnusedAttachments checks that the attachments of a session that never began are
+// removed after a day, and no others.
+func TestUnusedAttachments(t *testing.T) {
+	b := newEnv(t, "")
+	old := b.opt.Now().Add(-unusedAge)
+	for _, id := range []string{"old", "new", "begun", "locked"} {
+		b.attach(id, "shot.png", pngHeader(2, 2, 0))
+		if id != "new" {
+			zinotest.Must(t, os.Chtimes(filepath.Join(b.dir, id+filesEnd), old, old))
+		}
+	}
+	b.write("begun", head)
+	zinotest.Must(t, os.Chtimes(filepath.Join(b.dir, "new"+filesEnd), old.Add(time.Second), old.Add(time.Second)))
+	zinotest.Must(t, os.Mkdir(filepath.Join(b.dir, "not a session.files"), 0o700))
+	zinotest.Must(t, os.Chtimes(filepath.Join(b.dir, "not a session.files"), old, old))
+	lock, err := durable.TryLockFile(b.root, "locked"+lockEnd)
+	zinotest.Must(t, err)
+	zinotest.Must(t, b.RemoveUnused())
+	zinotest.Must(t, lock.Unlock())
+	kept, err := filepath.Glob(filepath.Join(b.dir, "*"))
+	zinotest.Must(t, err)
+	for i := range kept {
+		kept[i] = filepath.Base(kept[i])
+	}
+	zinotest.Equal(t, "what is kept", strings.Join(kept, " "), "begun.files begun.jsonl locked.files new.files not a session.files")
+}
+
+// TestRedactAttachments checks that the names of attachments are masked, and that the
+// files are still found.
+func TestRedactAttachments(t *testing.T) {
+	b := newEnv(t, "")
+	data := pngHeader(2, 2, 0)
+	a := b.attach("one", "corporate-value-1.png", data)
+	b.write("one", head, withFile("user", a))
+	masked, err := b.Redact(t.Context(), "one", newMasker(t), false)
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "secrets", masked, 1)
+	zinotest.Contains(t, "the file", b.file("one"), `"attachments":[{"id":"`+a.ID+`","name":"[masked:secret:`, `.png","media_type":"image/png","bytes":33,"width":2,"height":2}]`)
+	zinotest.Contains(t, "messages", b.messages("one"), `{"type":"attachment","id":"`+a.ID+`","name":"[masked:secret:`)
 }
 
 func TestAttachmentLimits(t *testing.T) {

@@ -136,7 +136,6 @@ func (s *Store) redactedHeader(line []byte) []byte {
 // separate a result from its call.
 var structural = map[string]bool{
 	"type": true, "ts": true, "role": true, "id": true, "tool_use_id": true, "turn": true, "session_id": true, "say": true, "state": true,
-	"attachments": true,
 }
 
 // maskLine masks the strings of an event, or a line that is none. A reasoning_state with
@@ -149,7 +148,7 @@ func maskLine(m *mask.Masker, line []byte) (masked []byte, count int) {
 	for key, value := range wire.Members(line) {
 		member := append(append(wire.AppendString(nil, key), ':'), value...)
 		if !structural[string(key)] {
-			changed, n := m.JSON(member)
+			changed, n := maskMember(m, string(key), member)
 			if count += n; n > 0 && string(key) == "reasoning_state" {
 				continue
 			}
@@ -164,6 +163,30 @@ func maskLine(m *mask.Masker, line []byte) (masked []byte, count int) {
 		return line, 0
 	}
 	return append(masked, '}'), count
+}
+
+// maskMember masks a member of an event. Of attachments it masks the names: by their ids
+// the files are found.
+func maskMember(m *mask.Masker, key string, member []byte) (masked []byte, count int) {
+	elements, err := wire.Elements(member[bytes.IndexByte(member, ':')+1:])
+	if key != "attachments" || err != nil {
+		return m.JSON(member)
+	}
+	masked = append(masked, `"attachments":[`...)
+	for i, element := range elements {
+		if i > 0 {
+			masked = append(masked, ',')
+		}
+		var a proto.Attachment
+		if wire.DecodeReply(element, &a) == nil {
+			if name, n := m.Text([]byte(a.Name)); n > 0 {
+				a.Name, count = string(name), count+n
+				element, _ = wire.AppendObject(nil, "", a)
+			}
+		}
+		masked = append(masked, element...)
+	}
+	return append(masked, ']'), count
 }
 
 // countSecrets counts what Redact would mask. It reads what is complete.
