@@ -181,6 +181,9 @@ func (c *chat) describe(call *toolCall, f proto.ToolFinished, r result) finished
 		out += r.Data.Stderr
 	}
 	done.body = c.outputRows(out)
+	for _, a := range f.Attachments {
+		done.body = append(done.body, imageShown(a))
+	}
 	switch code := r.Data.ExitCode; {
 	case !r.OK && r.Error.Code == proto.ToolInterrupted:
 		done.ok, done.summary = false, "interrupted"
@@ -204,7 +207,7 @@ func (c *chat) describe(call *toolCall, f proto.ToolFinished, r result) finished
 		rows, added, removed := c.diffRows(f.Diff)
 		done.body, done.isDiff = rows, true
 		done.summary = fmt.Sprintf("+%d −%d", added, removed)
-	case r.Data.Text != "" && len(done.body) == 1 && len(done.body[0]) <= wordsMax:
+	case (r.Data.Text != "" || len(f.Attachments) > 0) && len(done.body) == 1 && len(done.body[0]) <= wordsMax:
 		done.summary, done.body = strings.TrimSuffix(done.body[0], "."), nil
 	case len(done.body) > 0:
 		done.summary = text.Count(len(done.body), "line")

@@ -109,6 +109,16 @@ func TestCalls(t *testing.T) {
 			[]string{"✓ read  mean.go  9 lines  0.00s"},
 			9,
 		}, {
+			"an image that was read",
+			call3("read", `{"path":"shot.jpg"}`, `"ok":true,"duration_ms":1,"result":{"ok":true,"data":{"path":"/r/shot.jpg","media_type":"image/png","bytes":18}},"attachments":[{"id":"sha256:0","name":"shot.jpg","media_type":"image/png","bytes":18,"width":30,"height":20}]`),
+			[]string{"✓ read  shot.jpg  attached shot.jpg, 30x20  0.00s"},
+			0,
+		}, {
+			"a result with text and an image",
+			call3("mcp__a__b", `{}`, `"ok":true,"duration_ms":1,"result":{"ok":true,"data":{"text":"Here it is."}},"attachments":[{"id":"sha256:0","name":"1.png","media_type":"image/png","bytes":18,"width":30,"height":20}]`),
+			[]string{"✓ mcp__a__b  2 lines  0.00s", "    Here it is.", "    attached 1.png, 30x20"},
+			2,
+		}, {
 			"an edit shows its diff",
 			call3("edit", `{"path":"mean.go","old":"a","new":"b"}`, meanDiff+`,"ok":true,"duration_ms":10,"result":{"ok":true,"data":{"replacements":1}}`),
 			[]string{

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -24,9 +25,11 @@ type fakeSessions struct {
 
 	mu       sync.Mutex
 	list     []proto.SessionSummary
-	total    int   // number of sessions, if more than in list
-	fails    error // every answer
-	endless  bool  // pieces of a session repeat
+	total    int               // number of sessions, if more than in list
+	fails    error             // every answer
+	events   string            // of a session, in JSON; "": one message
+	files    map[string]string // attachments by id
+	endless  bool              // pieces of a session repeat
 	previews []proto.Preview
 	handoffs []proto.Handoff
 	report   proto.ContextReport
@@ -44,7 +47,15 @@ func newFakeSessions(t *testing.T, ids ...string) *fakeSessions {
 		rpc.Handle(s, proto.MemListSessions, answer(f, f.listed))
 		rpc.Handle(s, proto.MemFindSession, answer(f, f.find))
 		rpc.Handle(s, proto.MemReadSession, answer(f, func(req proto.ReadSession) (proto.SessionEvents, error) {
-			return proto.SessionEvents{SessionID: req.SessionID, Events: proto.Raw(`[{"type":"message","role":"user","text":"one"}]`), More: f.endless}, nil
+			events := cmp.Or(f.events, `[{"type":"message","role":"user","text":"one"}]`)
+			return proto.SessionEvents{SessionID: req.SessionID, Events: proto.Raw(events), More: f.endless}, nil
+		}))
+		rpc.Handle(s, proto.MemGetAttachment, answer(f, func(req proto.GetAttachment) (proto.AttachmentData, error) {
+			data, ok := f.files[req.ID]
+			if !ok {
+				return proto.AttachmentData{}, &proto.Error{Code: proto.CodeNotFound, Message: "missing"}
+			}
+			return proto.AttachmentData{ID: req.ID, MediaType: "image/png", Data: []byte(data)}, nil
 		}))
 		rpc.Handle(s, proto.MemExportSession, answer(f, func(req proto.ExportSession) (proto.SessionText, error) {
 			return proto.SessionText{SessionID: req.SessionID, Content: "text \x1b[2J\u202e\n", More: f.endless}, nil
@@ -248,6 +259,51 @@ func TestSessionsListTerminal(t *testing.T) {
 		if n := render.Cells(strings.TrimRight(line, "\r\n")); n > 70 {
 			t.Errorf("%d cells: %q", n, line)
 		}
+	}
+}
+
+// TestSessionsFiles checks that show names the attachments of a session, and that export
+// writes them under names that lead nowhere else.
+func TestSessionsFiles(t *testing.T) {
+	t.Parallel()
+	f := newFakeSessions(t, "abc")
+	id := func(c string) string { return "sha256:" + strings.Repeat(c, 64) }
+	attachment := func(c, name string) string {
+		return fmt.Sprintf(`{"id":%q,"name":%q,"media_type":"image/png","bytes":1,"width":30,"height":20}`, id(c), name)
+	}
+	f.with(func() {
+		f.files = map[string]string{id("a"): "first", id("b"): "second", id("c"): "out", id("d"): "dots"}
+		f.events = `[{"type":"message","role":"user","text":"look","attachments":[` + attachment("a", "shot.png") + `,` + attachment("e", "lost.png") + `,7,{"id":"../x","media_type":"image/png","bytes":1}]},` +
+			`{"type":"tool_use","id":"1","name":"read","input":{"path":"x"}},` +
+			`{"type":"tool_result","tool_use_id":"1","output":{"ok":true},"ok":true,"attachments":[` + attachment("b", "shot.png") + `,` + attachment("a", "again.png") + `]},` +
+			`{"type":"message","role":"user","text":"more","attachments":[` + attachment("c", "../../out.png") + `,` + attachment("d", "..") + `]},` +
+			`{"type":"message","role":"user","text":"bad","attachments":"none"}]`
+	})
+	const image = ", image/png, 30x20\n"
+	f.expect(t, "sessions show abc", 0, "Session abc\n\nUser:\n  look\n  Attached: shot.png"+image+"  Attached: lost.png"+image+
+		"\nTool requested: read path=\"x\"\nTool finished: read\n  Attached: shot.png"+image+"  Attached: again.png"+image+
+		"\nUser:\n  more\n  Attached: ../../out.png"+image+"  Attached: .."+image+"\nUser:\n  bad\n", "")
+
+	dir := filepath.Join(t.TempDir(), "made", "images")
+	for range 2 { // what is there already stays
+		f.expect(t, "sessions export abc --files "+dir, 1, "text \x1b[2J\u202e\n", "4 attachments in "+dir+"\nError [internal]: missing or damaged attachments were left out: lost.png\n")
+	}
+	for name, want := range map[string]string{"shot.png": "first", "shot-bbbbbbbb.png": "second", "out.png": "out", "file.png": "dots"} {
+		zinotest.Equal(t, name, zinotest.Read(t, filepath.Join(dir, name)), want)
+		info, err := os.Stat(filepath.Join(dir, name))
+		zinotest.Must(t, err)
+		zinotest.Equal(t, "mode", info.Mode(), 0o600)
+	}
+	entries, err := os.ReadDir(dir)
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "files", len(entries), 4)
+
+	zinotest.Must(t, os.Remove(filepath.Join(dir, "out.png")))
+	zinotest.Must(t, os.Symlink(filepath.Join(t.TempDir(), "target"), filepath.Join(dir, "out.png")))
+	zinotest.Write(t, filepath.Join(dir, "out-cccccccc.png"), "other")
+	status, _, stderr := run(t, f.command(t, "sessions", "export", "abc", "--files", dir), "")
+	if status != 1 || !strings.Contains(stderr, "out.png: file already exists") {
+		t.Errorf("status %d, %q", status, stderr)
 	}
 }
 

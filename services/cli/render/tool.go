@@ -85,12 +85,24 @@ func finishedLines(call proto.ToolFinished, name string) []string {
 	case result.Data.ExitCode != nil:
 		lines = append(lines, fmt.Sprintf("Tool finished: %s exit=%d", name, *result.Data.ExitCode))
 	}
+	for _, a := range call.Attachments {
+		lines = append(lines, "Attached: "+Attachment(a))
+	}
 	if call.Confinement != nil { // the model sees these names but may not mention them
 		for _, name := range call.Confinement.Refused {
 			lines = append(lines, "Warning: "+Line(name)+" stood in a place that the sandbox protects: look at it, and move it back if you want it there.")
 		}
 	}
 	return lines
+}
+
+// Attachment describes an image or PDF file.
+func Attachment(a proto.Attachment) string {
+	line := Line(a.Name) + ", " + Line(a.MediaType)
+	if a.Width > 0 {
+		line += fmt.Sprintf(", %dx%d", a.Width, a.Height)
+	}
+	return line
 }
 
 // diffText formats a unified diff.

@@ -27,6 +27,7 @@ With --all, do that in all sessions, channels, memories, approvals and the outpu
 jobs that have ended. Copies of files that undo keeps are listed if they have secrets;
 --undo deletes them, and those changes cannot be taken back any more. The files
 themselves are not changed, nor are copies elsewhere, such as backups and exports.
+Images and PDF files of a session are not looked into; their names are.
 
 Each place with secrets is printed, with their number. A secret that has been in a
 session was sent to the provider of the model: replace it by a new one as well.`,

@@ -170,13 +170,14 @@ func printHits(env *command.Env, rows [][]string) error {
 }
 
 func newExport(env *command.Env) *cobra.Command {
-	var format, out string
+	var format, out, files string
 	cmd := &cobra.Command{
 		Use: "export ID", Short: "write a session as Markdown or JSON", Annotations: command.PrintsJSON,
 		Long: `Write all of a session: as Markdown for people, or as one JSON object with its
 events as they are stored. It goes to standard output, or into a file, which only
-you can read if it is new.`,
-		Example: "  zino sessions export 550e --out session.md\n  zino sessions export 550e --format json | jq '.events | length'",
+you can read if it is new. With --files the images and PDF files of the session are
+written into a directory, under their names.`,
+		Example: "  zino sessions export 550e --out session.md --files images\n  zino sessions export 550e --format json | jq '.events | length'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := command.OneSession(cmd, args)
 			if err != nil {
@@ -192,12 +193,17 @@ you can read if it is new.`,
 				return command.Mistake(cmd, "--format %q is not one of %s", format, strings.Join(ExportFormats, ", "))
 			}
 			return withDaemon(env, cmd, func(ctx context.Context, d *connect.Daemon) error {
-				return export(ctx, env, d, proto.ExportSession{SessionID: id, Format: format}, out)
+				err := export(ctx, env, d, proto.ExportSession{SessionID: id, Format: format}, out)
+				if err == nil && files != "" {
+					err = exportFiles(ctx, env, d, id, files)
+				}
+				return err
 			})
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "md", "the form: `md or json`")
 	cmd.Flags().StringVarP(&out, "out", "o", "", "`PATH` of the file to write (default standard output)")
+	cmd.Flags().StringVar(&files, "files", "", "`DIR` for the attached files; it is made if it is missing")
 	return cmd
 }
 

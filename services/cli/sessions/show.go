@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"zino/pkg/attach/kind"
 	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -109,6 +110,7 @@ type Event struct {
 	Message    string    `json:"message,omitzero"`
 	Kind       string    `json:"kind,omitzero"`
 	Root       string    `json:"root,omitzero"`
+	Files      proto.Raw `json:"attachments,omitzero"`
 	ForkedFrom struct {
 		SessionID string `json:"session_id"`
 	} `json:"forked_from,omitzero"`
@@ -221,7 +223,32 @@ func (p *printer) message(e Event) error {
 	if e.Partial {
 		who += " (cut off)"
 	}
-	return p.block(who+":", *e.Text)
+	return p.block(who+":", append([]string{*e.Text}, attached(e.Files)...)...)
+}
+
+// attached describes attachments, a line each.
+func attached(list proto.Raw) (lines []string) {
+	for _, a := range filesOf(list) {
+		lines = append(lines, "Attached: "+render.Attachment(a))
+	}
+	return lines
+}
+
+// filesOf returns the attachments of an event, without malformed ones.
+func filesOf(list proto.Raw) (files []proto.Attachment) {
+	if !wire.Valid(list) || list[0] != '[' {
+		return nil
+	}
+	for element := range wire.Items(list) {
+		var a proto.Attachment
+		if wire.DecodeReply(element, &a) != nil {
+			continue
+		}
+		if _, ok := kind.Sum(a.ID); ok {
+			files = append(files, a)
+		}
+	}
+	return files
 }
 
 // usage prints the usage of an inference.
@@ -316,7 +343,7 @@ func (p *printer) result(e Event) error {
 			}
 		}
 	}
-	return p.print(line+took, texts...)
+	return p.print(line+took, append(texts, attached(e.Files)...)...)
 }
 
 // shorten returns the beginning of a text and, if it was cut, a note with its size;
