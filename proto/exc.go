@@ -46,7 +46,9 @@ type CapabilitiesRequest struct{}
 
 // Call is a call of a tool.
 //
-//   - read {path}: returns the file's text, up to 51200 bytes of it
+//   - read {path}: returns the file's text, up to 51200 bytes of it, or of an image or PDF
+//     file of up to 10 MiB, known by its content, {path, media_type, bytes, width, height}
+//     and the bytes in attachments
 //   - write {path, content}: creates the file, or replaces its content
 //   - edit {path, old, new, expected_replacements = 1}: replaces a text
 //   - bash {command, timeout_s, background, wake, escalate}: runs it with sh -c, without
@@ -138,6 +140,8 @@ type CallResult struct {
 	// Result is {"ok":true,"data":{…}} or {"ok":false,"error":{"code","message"}}. With
 	// placeholders of secrets, masked behind ok is their number.
 	Result Raw `json:"result"`
+	// Attachments is the image or PDF file that was read, as it is: it is not decoded.
+	Attachments []FileData `json:"attachments,omitzero"`
 	// Diff is what write and edit changed, as a unified diff of up to 64 KiB;
 	// absent if nothing changed, or if the files are too large to be compared.
 	Diff string `json:"diff,omitzero"`

@@ -103,4 +103,5 @@ var Changelog = [...]string{
 	"98 2026-11-24  goroutines of the answer of stats",
 	"99 2026-11-24  event hook of a session log; context of say events; messages via stop",
 	"100 2026-11-24  forget of mcp",
+	"101 2026-11-24  attachments of call_result: read returns images and PDF files",
 }

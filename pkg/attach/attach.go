@@ -23,8 +23,6 @@ import (
 const (
 	// FileMax is the size up to which a file is looked at, in bytes.
 	FileMax = 64 << 20
-	// edgeMax is the largest width and height that is sent, in pixels.
-	edgeMax = 2000
 	// quality is that of JPEG.
 	quality = 85
 )
@@ -68,11 +66,11 @@ func prepared(name string, data []byte, info kind.Info) ([]byte, error) {
 		return nil, proto.Errorf(proto.CodeInvalid, "%s cannot be decoded: %v", name, err)
 	}
 	b := m.Bounds()
-	large := len(data) > proto.AttachmentImageMax || b.Dx() > edgeMax || b.Dy() > edgeMax
+	large := len(data) > proto.AttachmentImageMax || b.Dx() > kind.EdgeMax || b.Dy() > kind.EdgeMax
 	if !large && !info.Metadata {
 		return data, nil
 	}
-	edge := edgeMax
+	edge := kind.EdgeMax
 	for {
 		small := turned(scaled(m, edge), info.Orientation)
 		encoded, err := encode(small, info.MediaType)

@@ -192,7 +192,7 @@ func FuzzPrepare(f *testing.F) {
 			return
 		}
 		info, ok := kind.Of(got.Data)
-		if !ok || info.MediaType != a.MediaType || a.MediaType != kind.PDF && (a.Width < 1 || a.Height < 1 || a.Width > edgeMax || a.Height > edgeMax) {
+		if !ok || info.MediaType != a.MediaType || a.MediaType != kind.PDF && (a.Width < 1 || a.Height < 1 || a.Width > kind.EdgeMax || a.Height > kind.EdgeMax) {
 			t.Fatalf("%+v, %+v", info, a)
 		}
 	})

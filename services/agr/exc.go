@@ -94,7 +94,7 @@ func (t *turn) callExc(c *call, _ fields) result {
 	case err != nil:
 		return failed(err)
 	}
-	return result{data: answer.Result, byExc: true, diff: answer.Diff, confined: answer.Confinement, recovered: answer.Recovered}
+	return result{data: answer.Result, files: answer.Attachments, byExc: true, diff: answer.Diff, confined: answer.Confinement, recovered: answer.Recovered}
 }
 
 // passOutput passes on output and notices of a call of exc.

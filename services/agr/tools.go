@@ -89,7 +89,7 @@ const pathParameter = "Relative to the working directory, or absolute."
 var ownTools = []tool{
 	{
 		function: function{
-			readTool, `Reads a text file: its first 50 KiB. Where "truncated" is true there is more, which bash can show.`,
+			readTool, `Reads a text file, its first 50 KiB, or shows an image or PDF. Where "truncated" is true there is more, which bash can show.`,
 			encode(texts("path", pathParameter)),
 		},
 		reads: true, recover: repeat, byService: true, call: (*turn).readFile,

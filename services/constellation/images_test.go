@@ -3,7 +3,9 @@ package constellation_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"image"
 	"image/png"
 	"os"
@@ -116,6 +118,65 @@ func TestImages(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
+}
+
+// TestReadImage checks that the model sees an image that it reads, without its metadata,
+// that it stays part of the session, and that one that cannot be decoded is left out.
+func TestReadImage(t *testing.T) {
+	shot := pngFile(t, "shot.png", 30, 20)
+	const claim = 8 + 8 + 4 // where the header has the height
+	bomb := slices.Clone(shot.Data)
+	copy(bomb[claim:], "\x00\x00\x20\x00") // the checksum is that of the true header
+	const head = 8 + 25                    // signature and header
+	place := []byte("\x00\x00\x00\x0ctEXtPlace\x0048.2 N")
+	place = binary.BigEndian.AppendUint32(place, crc32.ChecksumIEEE(place[4:]))
+	photo := slices.Insert(pngFile(t, "", 31, 21).Data, head, place...)
+	var calls []fakellm.Call
+	for _, name := range []string{"shot.jpg", "photo.png", "bomb.png", "wide.png"} {
+		calls = append(calls, fakellm.Call{Name: "read", Args: fmt.Sprintf(`{"path":%q}`, name)})
+	}
+	for _, level := range []proto.Level{proto.LevelOff, proto.LevelReadOnly, proto.LevelWorkspaceWrite} {
+		t.Run(string(level), func(t *testing.T) {
+			e := newAgents(t, func(*config.Config) {}, fakellm.Turn{Calls: calls}, fakellm.Turn{Text: "I see."}, fakellm.Turn{Text: "Still."})
+			for name, data := range map[string][]byte{"shot.jpg": shot.Data, "photo.png": photo, "bomb.png": bomb, "wide.png": []byte(string(shot.Data[:claim-4]) + "\x00\x01\x00\x00\x00\x01\x00\x00\x08\x00\x00\x00\x00")} {
+				zinotest.Write(t, filepath.Join(e.root, name), string(data))
+			}
+			e.begin(proto.TurnStart{Sandbox: level})
+			zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+			zinotest.Equal(t, "the images that the model saw", e.sentImages([]proto.FileData{shot, {Data: photo}}), 1)
+			zinotest.Equal(t, "stored files", len(e.attachments()), 2)
+			for _, path := range e.attachments() {
+				if strings.Contains(zinotest.Read(t, path), "48.2 N") {
+					t.Error("the place of a photo is stored")
+				}
+			}
+			zinotest.Contains(t, "session", zinotest.Read(t, e.file("parent")), `"media_type":"image/png","bytes":`, `"name":"shot.jpg","media_type":"image/png"`,
+				"bomb.png is left out: bomb.png cannot be decoded", "wide.png has 65536x65536 pixels; at most 50 million are taken")
+			e.stop()
+			e.start()
+			e.begin(proto.TurnStart{Sandbox: level})
+			zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+			zinotest.Equal(t, "the images of the next turn", e.sentImages([]proto.FileData{shot}), 1)
+		})
+	}
+}
+
+// TestImageOfCommand checks that an image which the file of a slash command names is
+// attached, except one that has to be scaled first.
+func TestImageOfCommand(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	zinotest.Write(t, filepath.Join(home, ".claude/commands/look.md"), "Compare @shot.png with @$1")
+	e := newAgents(t, func(*config.Config) {}, fakellm.Turn{Text: "I see."})
+	files := []proto.FileData{pngFile(t, "shot.png", 3, 3), pngFile(t, "wide.png", 2001, 1)}
+	for _, f := range files {
+		zinotest.Write(t, filepath.Join(e.root, f.Name), string(f.Data))
+	}
+	_, err := rpc.Call(t.Context(), e.daemon, proto.DaemonTurnStart, proto.TurnStart{SessionID: "parent", Root: e.root, Command: "look", Arguments: "wide.png"})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	zinotest.Equal(t, "images", e.sentImages(files), 1)
+	zinotest.Contains(t, "session", zinotest.Read(t, e.file("parent")), `"text":"Compare @shot.png with @wide.png"`, `"name":"shot.png"`)
 }
 
 // TestModelWithoutImages checks the error of a model that takes no images, and that the

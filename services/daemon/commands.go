@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"zino/pkg/attach/kind"
 	"zino/pkg/gate"
 	"zino/pkg/keys"
 	"zino/pkg/mention"
@@ -126,7 +127,7 @@ func (s *Service) expand(ctx context.Context, req *proto.Chat) error {
 		}
 		return err
 	}
-	req.Message = body
+	req.Message, req.Files = body, append(req.Files, b.files...)
 	if c.Model != "" && req.Model == "" && s.hasModel(ctx, req.Provider, c.Model) {
 		req.Model = c.Model
 	}
@@ -152,14 +153,15 @@ func (s *Service) hasModel(ctx context.Context, provider, model string) bool {
 // turn. A person has agreed to the file, so the mode asks about nothing; rules that deny
 // hold, and so does plan.
 type expansion struct {
-	s    *Service
-	req  proto.Chat
-	uid  int
-	room int // bytes of files
+	s     *Service
+	req   proto.Chat
+	uid   int
+	room  int              // bytes of files
+	files []proto.FileData // images and PDF files
 }
 
 // call runs a tool of exc.
-func (b *expansion) call(ctx context.Context, tool string, input proto.Raw, outputBytes int) (proto.Raw, error) {
+func (b *expansion) call(ctx context.Context, tool string, input proto.Raw, outputBytes int) (proto.CallResult, error) {
 	req := b.req
 	req.SessionID = ""
 	if modeOf(req) != gate.Plan {
@@ -167,14 +169,13 @@ func (b *expansion) call(ctx context.Context, tool string, input proto.Raw, outp
 	}
 	token, err := b.s.token(req, "", b.uid)
 	if err != nil {
-		return nil, err
+		return proto.CallResult{}, err
 	}
 	b.s.refreshHints(ctx)
-	answer, err := rpc.CallEvents(ctx, b.s.services["exc"], proto.ExcCall, proto.Call{
+	return rpc.CallEvents(ctx, b.s.services["exc"], proto.ExcCall, proto.Call{
 		Tool: tool, Input: input, Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask,
 		OutputBytes: outputBytes, Events: true, Token: token, Mask: b.s.masking(),
 	}, func(string, []byte) error { return nil })
-	return answer.Result, err
 }
 
 func (b *expansion) run(ctx context.Context, command string) (output, failed string, err error) {
@@ -183,14 +184,14 @@ func (b *expansion) run(ctx context.Context, command string) (output, failed str
 
 func (b *expansion) bash(ctx context.Context, command string, outputBytes int) (output, failed string, err error) {
 	input := fmt.Appendf(wire.AppendString(proto.Raw(`{"command":`), command), `,"timeout_s":%d}`, expandSeconds)
-	raw, err := b.call(ctx, bashTool, input, outputBytes)
+	answer, err := b.call(ctx, bashTool, input, outputBytes)
 	if e, ok := errors.AsType[*proto.Error](err); ok && (e.Code == proto.CodeDenied || e.Code == proto.CodeApproval) {
 		return "", "denied: " + text.OneLine(e.Message), nil
 	}
 	if err != nil {
 		return "", "", err
 	}
-	result := commandResult(raw)
+	result := commandResult(answer.Result)
 	d := result.Data
 	switch {
 	case !result.OK:
@@ -211,7 +212,7 @@ func (b *expansion) read(ctx context.Context, path string) (content string, ok b
 	if rest, isHome := cutHome(path); isHome && ownProject(b.uid) {
 		path = rest
 	}
-	raw, err := b.call(ctx, "read", append(wire.AppendString(proto.Raw(`{"path":`), path), '}'), 2*expandRead)
+	answer, err := b.call(ctx, "read", append(wire.AppendString(proto.Raw(`{"path":`), path), '}'), 2*expandRead)
 	if err != nil {
 		if e, ok := errors.AsType[*proto.Error](err); ok && e.Code != proto.CodeUnavailable {
 			return "", false, nil // it stays as written
@@ -227,7 +228,7 @@ func (b *expansion) read(ctx context.Context, path string) (content string, ok b
 		} `json:"data,omitzero"`
 		Error proto.Error `json:"error,omitzero"`
 	}
-	if err := wire.DecodeReply(raw, &result); err != nil {
+	if err := wire.DecodeReply(answer.Result, &result); err != nil {
 		return "", false, nil
 	}
 	if result.Error.Code == "EISDIR" {
@@ -235,6 +236,10 @@ func (b *expansion) read(ctx context.Context, path string) (content string, ok b
 	}
 	if !result.OK {
 		return "", false, nil
+	}
+	if len(answer.Attachments) > 0 {
+		b.attach(answer.Attachments[0])
+		return "", false, nil // only its name is in the text
 	}
 	if result.Data.Truncated || len(result.Data.Content) > min(expandRead, b.room) {
 		return fmt.Sprintf("%s, named only", text.Bytes(result.Data.Bytes)), true, nil
@@ -258,6 +263,18 @@ func (b *expansion) list(ctx context.Context, path string) (content string, ok b
 	}
 	b.room -= len(content)
 	return content, true, nil
+}
+
+// attach attaches an image or PDF file to the message. One that has to be prepared is
+// named only: the daemon does not link the decoders.
+func (b *expansion) attach(f proto.FileData) {
+	size := len(f.Data)
+	for _, other := range b.files {
+		size += len(other.Data)
+	}
+	if kind.Ready(f.Data) && size <= filesMax && len(b.files) < proto.AttachmentsMax {
+		b.files = append(b.files, f)
+	}
 }
 
 // cutHome returns the path that ~/ at the start of a path stands for.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"zino/pkg/rpc"
@@ -103,7 +104,11 @@ func (c *turnCall) result(r reply, err error) (proto.CallResult, error) {
 		return proto.CallResult{}, err
 	}
 	result, err := success(r.Data)
-	return proto.CallResult{Result: c.masked(result), Diff: maskText(c.mask, r.Diff), Confinement: r.confinement}, err
+	answer := proto.CallResult{Result: c.masked(result), Diff: maskText(c.mask, r.Diff), Confinement: r.confinement}
+	if p, ok := r.Data.(files.Picture); ok {
+		answer.Attachments = []proto.FileData{{Name: maskText(c.mask, filepath.Base(p.Path)), MediaType: p.MediaType, Data: r.Picture}}
+	}
+	return answer, err
 }
 
 // reply is the result of a call.

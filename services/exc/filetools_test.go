@@ -138,6 +138,34 @@ func TestHelperCrashes(t *testing.T) {
 }
 
 // What the paths of a call lead to, at each level.
+// TestReadPictures checks that read returns an image at each level, and of another
+// directory none.
+func TestReadPictures(t *testing.T) {
+	a := newHarness(t, nil)
+	a.host.unit, _ = unitHost(t)
+	const image = "GIF89a\x1e\x00\x14\x00\x80\x00\x00"
+	outside := filepath.Join(filepath.Dir(a.root), "outside.gif")
+	zinotest.Write(t, filepath.Join(a.root, "shot.png"), image)
+	zinotest.Write(t, outside, image)
+	a.each(t, append(confinedLevels, proto.LevelUnit, proto.LevelOff), func(t *testing.T, level proto.Level) {
+		for path, allowed := range map[string]bool{"shot.png": true, outside: level == proto.LevelOff} {
+			req := call("read", a.root, in{"path": path})
+			req.Sandbox = a.at(level)
+			got, err := a.call(t.Context(), req, nil)
+			zinotest.Must(t, err)
+			if !allowed {
+				zinotest.Contains(t, "result", string(got.Result), `"code":"denied"`)
+				zinotest.Equal(t, "attachments", len(got.Attachments), 0)
+				continue
+			}
+			zinotest.Contains(t, "result", string(got.Result), `{"ok":true,"data":{"path":`, `"media_type":"image/gif","bytes":13,"width":30,"height":20}}`)
+			if len(got.Attachments) != 1 || got.Attachments[0].Name != filepath.Base(path) || string(got.Attachments[0].Data) != image {
+				t.Errorf("%+v", got.Attachments)
+			}
+		}
+	})
+}
+
 func TestConfinedPaths(t *testing.T) {
 	a := newHarness(t, nil)
 	a.host.unit, _ = unitHost(t)

@@ -29,6 +29,9 @@ const (
 // PixelsMax is the largest number of pixels of an image.
 const PixelsMax = 50_000_000
 
+// EdgeMax is the largest width and height that is sent, in pixels.
+const EdgeMax = 2000
+
 // Info describes a file.
 type Info struct {
 	MediaType     string // one of the constants
@@ -60,6 +63,14 @@ func Of(data []byte) (info Info, ok bool) {
 		return Info{MediaType: PDF, Metadata: true}, true
 	}
 	return Info{}, false
+}
+
+// Ready reports whether a file can be sent as it is: an image need be neither scaled nor
+// freed of metadata.
+func Ready(data []byte) bool {
+	a, err := Reference("", data)
+	info, _ := Of(data)
+	return err == nil && (!info.IsImage() || !info.Metadata && max(a.Width, a.Height) <= EdgeMax)
 }
 
 // Check recognizes data and checks its pixels, before anything is decoded. name is the

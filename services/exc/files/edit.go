@@ -60,7 +60,7 @@ func (o *operation) edit(path string, in editInput) (Reply, error) {
 	if err := o.change(t, sum([]byte(before)), after, diff); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Edited{t.path, *in.Expected}, diff}, nil
+	return Reply{Data: Edited{t.path, *in.Expected}, Diff: diff}, nil
 }
 
 // apply returns the text of the file at path with its replacements.

@@ -37,6 +37,10 @@ const (
 // ReadMax is how many bytes of a file read returns at most.
 const ReadMax = 51200
 
+// PictureMax is the size in bytes of the largest image or PDF file that read returns. In
+// base64 it fits into a packet.
+const PictureMax = 10 << 20
+
 // EditMax is the size in bytes of the largest file that edit reads, and writes.
 const EditMax = 64 << 20
 
@@ -67,8 +71,10 @@ type File struct{ Dev, Ino, Links uint64 }
 
 // Reply is the result of a call that succeeded.
 type Reply struct {
-	// Data is a Content, a Written or an Edited.
+	// Data is a Content, a Picture, a Written or an Edited.
 	Data any
+	// Picture is the content of an image or PDF file that was read.
+	Picture []byte
 	// Diff is the change as a unified diff: empty if nothing changed, or if it
 	// cannot be shown.
 	Diff string
@@ -81,6 +87,15 @@ type Content struct {
 	Truncated bool   `json:"truncated"`       // there is more in the file
 	Bytes     int64  `json:"bytes"`           // the file's size
 	Notice    string `json:"notice,omitzero"` // what was left out and how to read it
+}
+
+// Picture is the result of read for an image or a PDF file.
+type Picture struct {
+	Path      string `json:"path"`           // absolute, without symbolic links
+	MediaType string `json:"media_type"`     // by its content
+	Bytes     int64  `json:"bytes"`          // the file's size
+	Width     int    `json:"width,omitzero"` // of an image, in pixels
+	Height    int    `json:"height,omitzero"`
 }
 
 // Written is the result of write.
@@ -190,7 +205,8 @@ const (
 	ReadError     = "read_error"                 // the file cannot be read
 	WriteError    = "write_error"                // the file cannot be written
 	MkdirError    = "mkdir_error"                // a parent directory cannot be made
-	NotText       = "not_text"                   // read: the file is not UTF-8 text
+	NotText       = "not_text"                   // read: the file is not UTF-8 text, nor an image or PDF file
+	TooLarge      = "too_large"                  // read: an image or PDF file of more than PictureMax bytes
 	NotRegular    = "not_regular_file"           // read: a pipe, a socket or a device
 	OldNotFound   = "old_not_found"              // edit: the text to replace is not there
 	CountMismatch = "replacement_count_mismatch" // edit: it is there another number of times
@@ -215,7 +231,7 @@ func fail(code, format string, args ...any) error {
 // accessible in the sandbox: there it may just seem to be absent.
 func (s *Sandbox) explain(err error, tool, path string) error {
 	e, ok := errors.AsType[*Error](err)
-	if s == nil || !ok || slices.Contains([]string{InvalidInput, OldNotFound, CountMismatch, Timeout, Denied, NotText}, e.Code) {
+	if s == nil || !ok || slices.Contains([]string{InvalidInput, OldNotFound, CountMismatch, Timeout, Denied, NotText, TooLarge}, e.Code) {
 		return err
 	}
 	real, _, walkErr := realpath.Follow(path)
@@ -332,7 +348,7 @@ func Made(call Call, path string, created bool, before []byte) (Reply, error) {
 	if call.Tool == Write {
 		var in writeInput
 		err := Decode(call.Input, &in)
-		return Reply{Written{path, int64(len(in.Content)), created}, compare(label(call.Root, path), old, in.Content)}, err
+		return Reply{Data: Written{path, int64(len(in.Content)), created}, Diff: compare(label(call.Root, path), old, in.Content)}, err
 	}
 	var in editInput
 	if err := Decode(call.Input, &in); err != nil {

@@ -27,6 +27,8 @@ type response struct {
 	Path []byte // of Plan: JSON would change bytes that are not UTF-8
 
 	Content *Content // results
+	Picture *Picture
+	Data    []byte // of Picture
 	Written *Written
 	Edited  *Edited
 	Diff    string
@@ -71,6 +73,8 @@ func Serve(conn io.ReadWriter, sandbox Sandbox) {
 			switch data := reply.Data.(type) {
 			case Content:
 				end.Content = &data
+			case Picture:
+				end.Picture, end.Data = &data, reply.Picture
 			case Written:
 				end.Written = &data
 			case Edited:
@@ -174,11 +178,13 @@ func (h *Helper) Do(ctx context.Context, limit time.Duration, c Call, approve fu
 		case resp.Error != nil:
 			return Reply{}, resp.Error
 		case resp.Content != nil:
-			return Reply{*resp.Content, resp.Diff}, nil
+			return Reply{Data: *resp.Content}, nil
+		case resp.Picture != nil:
+			return Reply{Data: *resp.Picture, Picture: resp.Data}, nil
 		case resp.Written != nil:
-			return Reply{*resp.Written, resp.Diff}, nil
+			return Reply{Data: *resp.Written, Diff: resp.Diff}, nil
 		case resp.Edited != nil:
-			return Reply{*resp.Edited, resp.Diff}, nil
+			return Reply{Data: *resp.Edited, Diff: resp.Diff}, nil
 		case resp.Plan == nil:
 			return Reply{}, errStopped
 		}

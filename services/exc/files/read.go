@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"zino/pkg/attach/kind"
 )
 
-// read returns the beginning of a file. A read of a file that gives nothing yet,
+// read returns the beginning of a text file, or an image or PDF file. A read of a file that gives nothing yet,
 // as some in /proc, ends with o.ctx.
 func (o *operation) read(path string) (Reply, error) {
 	file, info, err := openRegular(path, 0)
@@ -38,6 +41,9 @@ func (o *operation) read(path string) (Reply, error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return Reply{}, unreadable(err, real)
 	}
+	if isPicture(buf[:n]) {
+		return o.picture(io.MultiReader(bytes.NewReader(buf[:n]), file), real, info)
+	}
 	c := Content{Path: real, Bytes: int64(n), Truncated: n > ReadMax}
 	if c.Truncated {
 		n = wholeText(buf[:ReadMax])
@@ -49,6 +55,31 @@ func (o *operation) read(path string) (Reply, error) {
 		return Reply{}, err
 	}
 	return Reply{Data: c}, o.approve(Plan{Path: real, File: fileOf(info), Content: &c})
+}
+
+// isPicture reports whether a file that begins so is an image or a PDF file. A text may
+// begin as a GIF does.
+func isPicture(begin []byte) bool {
+	info, ok := kind.Of(begin)
+	return ok && (!info.IsImage() || checkText(string(begin[:wholeCharacters(begin)]), "") != nil)
+}
+
+// picture returns an image or PDF file as it is. exc has the rights of the caller, so it
+// looks at the header alone; agr decodes the image.
+func (o *operation) picture(file io.Reader, path string, info fs.FileInfo) (Reply, error) {
+	data, err := io.ReadAll(io.LimitReader(file, PictureMax+1))
+	if err != nil {
+		return Reply{}, unreadable(err, path)
+	}
+	if len(data) > PictureMax {
+		return Reply{}, fail(TooLarge, "%s has %d bytes; read takes images and PDF files of up to %d. Make it smaller with bash.", path, max(info.Size(), int64(len(data))), PictureMax)
+	}
+	is, err := kind.Check(path, data)
+	if err != nil {
+		return Reply{}, fail(ReadError, "%v", err)
+	}
+	p := Picture{Path: path, MediaType: is.MediaType, Bytes: int64(len(data)), Width: is.Width, Height: is.Height}
+	return Reply{Data: p, Picture: data}, o.approve(Plan{Path: path, File: fileOf(info)})
 }
 
 // unreadable is the error of read for an error of the system.

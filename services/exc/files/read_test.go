@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -140,6 +141,52 @@ func TestReadErrors(t *testing.T) {
 		if got := refused(t, doRead, dir, args{"path": tt.path}, tt.code); !strings.Contains(got, tt.message) {
 			t.Errorf("%q: got %q, want %q", tt.path, got, tt.message)
 		}
+	}
+}
+
+// claiming is a PNG whose header claims a size, padded to a length.
+func claiming(width, height uint32, length int) string {
+	b := binary.BigEndian.AppendUint32([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"), width)
+	b = append(binary.BigEndian.AppendUint32(b, height), 8, 2, 0, 0, 0, 0, 0, 0, 0)
+	return string(append(b, make([]byte, max(0, length-len(b)))...))
+}
+
+// TestReadPicture checks that an image is returned as it is, by its content and not its
+// name, directly and by a helper, and that its size is limited before it is decoded.
+func TestReadPicture(t *testing.T) {
+	dir := newDir(t)
+	h := newHelper(t, Sandbox{Root: dir})
+	long := "\xff\xd8" + strings.Repeat("\xff\xe2\xff\xff"+strings.Repeat("x", 0xffff-2), 2) + "\xff\xc0\x00\x0b\x08\x00\x14\x00\x1e\x01\x01\x11\x00\xff\xd9"
+	for name, tt := range map[string]struct {
+		content string
+		want    Picture
+	}{
+		"a PNG.jpg": {claiming(30, 20, 0), Picture{MediaType: "image/png", Width: 30, Height: 20}},
+		"none":      {"GIF89a\x1e\x00\x14\x00\x80\x00\x00", Picture{MediaType: "image/gif", Width: 30, Height: 20}},
+		"long.jpg":  {long, Picture{MediaType: "image/jpeg", Width: 30, Height: 20}}, // more of it is read than of a text
+		"a.pdf":     {"%PDF-1.7\n", Picture{MediaType: "application/pdf"}},
+		"most.pdf":  {"%PDF-" + strings.Repeat("x", PictureMax-5), Picture{MediaType: "application/pdf"}},
+	} {
+		tt.want.Path, tt.want.Bytes = put(t, dir, name, tt.content), int64(len(tt.content))
+		call := Call{Tool: Read, Root: dir, Input: args{"path": name}.input()}
+		direct, err := doRead(t.Context(), dir, call.Input)
+		zinotest.Must(t, err)
+		helped, err := h.Do(t.Context(), 0, call, func(Plan) error { return nil })
+		zinotest.Must(t, err)
+		for _, got := range []Reply{direct, helped} {
+			if got.Data != tt.want || string(got.Picture) != tt.content {
+				t.Errorf("%s: got %+v and %d bytes, want %+v", name, got.Data, len(got.Picture), tt.want)
+			}
+		}
+	}
+	zinotest.Equal(t, "a text", read(t, dir, put(t, dir, "gif.txt", "GIF89a is a format\n")).Content, "GIF89a is a format\n")
+	for _, tt := range []struct{ content, code, message string }{
+		{claiming(12000, 9000, 0), ReadError, "x has 12000x9000 pixels; at most 50 million are taken"},
+		{"\x89PNG\r\n\x1a\n", ReadError, "x is damaged: its header names no width and height"},
+		{claiming(30, 20, PictureMax+1), TooLarge, dir + "/x has 10485761 bytes; read takes images and PDF files of up to 10485760. Make it smaller with bash."},
+	} {
+		put(t, dir, "x", tt.content)
+		zinotest.Equal(t, "message", refused(t, doRead, dir, args{"path": "x"}, tt.code), tt.message)
 	}
 }
 
