@@ -171,48 +171,86 @@ func TestEachByteIsCovered(t *testing.T) {
 	}
 }
 
-// TestSwapped swaps a file 1000 times while answers are stored and files are loaded: what
-// is used is always the content that the answer was about.
+// TestSwapped swaps files between the question, the answer and the use: what is used is
+// always the content that the answer was about.
 func TestSwapped(t *testing.T) {
-	const good, bad = `{"mcpServers":{"pg":{"command":"good"}}}`, `{"mcpServers":{"pg":{"command":"evil"}}}`
-	p := newProject(t)
-	p.write(".mcp.json", good)
-	p.answer(true)
-	stop, swapped := make(chan struct{}), make(chan int)
-	go func() {
-		for n := 0; ; n++ {
-			select {
-			case <-stop:
-				swapped <- n
-				return
-			default:
-			}
-			content := good
-			if n%2 == 0 {
-				content = bad
-			}
-			tmp := p.path("new")
-			if os.WriteFile(tmp, []byte(content), 0o600) == nil {
-				_ = os.Rename(tmp, p.path(".mcp.json"))
-			}
-		}
-	}()
-	used := 0
-	for range 1000 {
-		if all, _ := p.load(); all.MCP != nil {
-			if used++; string(all.MCP) != good {
-				t.Errorf("used: %s", all.MCP)
-				break
-			}
-		}
-		for _, f := range p.report().Files { // an answer about what is not there any more
-			if f.Path == p.path(".mcp.json") && strings.Contains(f.Details, "good") {
-				_ = Set(proto.SetTrust{Path: f.Path, SHA256: f.SHA256, Trusted: new(true)}, p.home, p.store)
-			}
-		}
+	files := map[string]string{ // GOOD is what is trusted
+		".mcp.json":                   `{"mcpServers":{"pg":{"command":"GOOD"}}}`,
+		".claude/settings.json":       `{"hooks":{"Stop":[{"hooks":[{"command":"GOOD","type":"command"}]}]}}`,
+		".claude/commands/fix.md":     "---\ndescription: d\n---\nGOOD !`GOOD`\n",
+		".claude/skills/pdf/SKILL.md": "---\nname: pdf\ndescription: GOOD\n---\n",
 	}
-	close(stop)
-	t.Logf("%d swaps, used %d times", <-swapped, used)
+	for name, content := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			p := newProject(t)
+			used := func() string { // the content that is used of the file
+				all, _ := p.load()
+				switch {
+				case name == ".mcp.json":
+					return string(all.MCP)
+				case filepath.Base(name) == "settings.json":
+					for _, s := range all.Settings {
+						if s.Path == p.path(name) {
+							return string(s.Content)
+						}
+					}
+				case filepath.Base(name) == "fix.md":
+					for _, c := range all.Commands {
+						if c.Path == p.path(name) {
+							return string(c.Content)
+						}
+					}
+				default:
+					for _, s := range all.Skills {
+						if s.Dir == filepath.Dir(p.path(name)) {
+							return s.SHA256
+						}
+					}
+				}
+				return ""
+			}
+			p.write(name, content)
+			p.answer(true)
+			want := used()
+			if want == "" {
+				t.Fatal("the trusted file is not used")
+			}
+			stop, swapped := make(chan struct{}), make(chan int)
+			go func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						swapped <- n
+						return
+					default:
+					}
+					now := content
+					if n%2 == 0 {
+						now = strings.ReplaceAll(content, "GOOD", "evil")
+					}
+					tmp := p.path("new")
+					if os.WriteFile(tmp, []byte(now), 0o600) == nil {
+						_ = os.Rename(tmp, p.path(name))
+					}
+				}
+			}()
+			times := 0
+			for range 1000 {
+				if got := used(); got == want {
+					times++
+				} else if got != "" {
+					t.Fatalf("used: %s", got)
+				}
+				for _, f := range p.report().Files { // an answer about what may be gone
+					if strings.HasPrefix(p.path(name), f.Path) && strings.Contains(f.Details, "GOOD") {
+						_ = Set(proto.SetTrust{Path: f.Path, SHA256: f.SHA256, Trusted: new(true)}, p.home, p.store)
+					}
+				}
+			}
+			close(stop)
+			t.Logf("%d swaps, used %d times", <-swapped, times)
+		})
+	}
 }
 
 func TestLinksThatLeaveAreRefused(t *testing.T) {
