@@ -303,6 +303,27 @@ func TestHookChangesInput(t *testing.T) {
 	}
 }
 
+// TestHookRewrites checks that an input of a hook is checked as one of the model is, and that
+// it has the names of other agents.
+func TestHookRewrites(t *testing.T) {
+	rewrite := func(matcher, input string) config.Hook {
+		return config.Hook{Matcher: matcher, Command: "echo '{\"hookSpecificOutput\":{\"updatedInput\":" + input + "}}'"}
+	}
+	e := newAgents(t, func(cfg *config.Config) {
+		cfg.Hooks.PreToolUse = []config.Hook{rewrite("Bash", `{"command":5}`), rewrite("Read", `{}`), rewrite("Write", `{"file_path":"b.txt","content":"by the hook"}`)}
+	}, fakellm.Turn{Match: "begin", Calls: []fakellm.Call{
+		bash(t, "touch a.txt"), callOf(t, "read", map[string]any{"path": "a.txt"}), callOf(t, "write", map[string]any{"path": "a.txt", "content": "by the model"}),
+	}}, fakellm.Turn{Text: "Done."})
+	e.begin(proto.TurnStart{})
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	results := e.outputs()
+	zinotest.Contains(t, "another type", results[0], `{"ok":false`, `"code":"invalid_input"`)
+	zinotest.Contains(t, "nothing", results[1], `{"ok":false`, `"code":"invalid_input"`)
+	zinotest.Contains(t, "other names", results[2], `{"ok":true`)
+	zinotest.Equal(t, "what was written", zinotest.Read(t, filepath.Join(e.root, "b.txt")), "by the hook")
+	zinotest.Equal(t, "what the model wanted", e.has("a.txt"), false)
+}
+
 // TestHookAsks checks that a hook can demand a person, and that without one the call is denied.
 func TestHookAsks(t *testing.T) {
 	ask := `printf '{"hookSpecificOutput":{"permissionDecision":"ask","permissionDecisionReason":"are you sure?"}}'`

@@ -540,8 +540,7 @@ const (
 )
 
 // notification runs the hooks of a notification, and does not wait for them.
-func (t *turn) notification(kind, message string) {
-	h := t.hooks
+func (h *turnHooks) notification(kind, message string) {
 	if h == nil || !h.set.Any(proto.HookNotification) {
 		return
 	}
@@ -550,7 +549,7 @@ func (t *turn) notification(kind, message string) {
 		after.turn = "" // it has ended
 	}
 	done := make(chan struct{})
-	running := &t.hooked
+	running, log := &h.s.hooked, h.s.log
 	running.mu.Lock()
 	running.notifies = append(running.notifies, done)
 	running.mu.Unlock()
@@ -561,12 +560,12 @@ func (t *turn) notification(kind, message string) {
 			running.notifies = slices.DeleteFunc(running.notifies, func(c chan struct{}) bool { return c == done })
 			close(done)
 		}()
-		res, err := after.run(t.life, proto.HookNotification, hook.Input{Kind: kind, Message: message})
+		res, err := after.run(h.s.life, proto.HookNotification, hook.Input{Kind: kind, Message: message})
 		for _, line := range res.Notices {
-			t.Service.log.Warn("a hook of a notification", "session", after.session, "notice", line)
+			log.Warn("a hook of a notification", "session", after.session, "notice", line)
 		}
 		if err != nil {
-			t.Service.log.Warn("the hooks of a notification were not run", "session", after.session, "error", err)
+			log.Warn("the hooks of a notification were not run", "session", after.session, "error", err)
 		}
 	}()
 }
@@ -587,10 +586,10 @@ func (s *Service) awaitNotifications(ctx context.Context) {
 	}
 }
 
-// notifyOfEnd runs the hooks for the end of a long turn.
-func (t *turn) notifyOfEnd() {
-	if t.parent == nil && !t.began.IsZero() && time.Since(t.began) > longTurn {
-		t.notification(notifyEnd, "Zino has finished the turn.")
+// notifyOfEnd runs the hooks for the end of a turn, if it was long.
+func (h *turnHooks) notifyOfEnd(began time.Time) {
+	if !began.IsZero() && time.Since(began) > longTurn {
+		h.notification(notifyEnd, "Zino has finished the turn.")
 	}
 }
 

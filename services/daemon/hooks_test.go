@@ -86,10 +86,7 @@ func TestNotificationOfTheEnd(t *testing.T) {
 	defer s.Close()
 	s.services["exc"] = rpctest.Client(t, "exc", socket)
 	ended := func(age time.Duration) {
-		sess := &session{Service: s, id: "s"}
-		turn := sess.newTurn(t.Context(), proto.Chat{SessionID: "s"})
-		turn.hooks, turn.began = s.hooksFor(trust.Project{}, turn.req, os.Geteuid(), turn.id, nil), time.Now().Add(-age)
-		turn.notifyOfEnd()
+		s.hooksFor(trust.Project{}, proto.Chat{SessionID: "s"}, os.Geteuid(), "", nil).notifyOfEnd(time.Now().Add(-age))
 	}
 	ended(longTurn - 5*time.Second)
 	s.hooked.mu.Lock()
