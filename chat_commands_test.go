@@ -142,7 +142,7 @@ func TestChatCommands(t *testing.T) {
 		{"/model claude-hiaku", "Nearest: claude-haiku-5-5"},
 		{"/sandbox none", "Unknown level none"},
 		{"/resume nowhere", "There is no session nowhere."},
-		{"/mcp", "Not available: this daemon has no mcp (version"},
+		{"/mcp", "No MCP servers. Add one: zino mcp add NAME -- COMMAND"},
 		{"/diff", "The session is empty."},
 		{"/tools", "bash"},
 		{"/skills", "  agent "},

@@ -104,4 +104,5 @@ var Changelog = [...]string{
 	"99 2026-11-24  event hook of a session log; context of say events; messages via stop",
 	"100 2026-11-24  forget of mcp",
 	"101 2026-11-24  attachments of call_result: read returns images and PDF files",
+	"102 2026-11-24  ask of call of mcp",
 }

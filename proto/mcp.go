@@ -186,6 +186,8 @@ type CallTool struct {
 	Token string `json:"token,omitzero"`
 	// Grant is the token of an approval, as of call of exc.
 	Grant string `json:"grant,omitzero"`
+	// Ask is as in call of exc.
+	Ask string `json:"ask,omitzero"`
 	// ServerToken is the token that a host's constellation needs to start the server:
 	// the details of the error approval with kind "server".
 	ServerToken string `json:"server_token,omitzero"`

@@ -35,7 +35,7 @@ func searchTools(servers []string) []tool {
 				mcpCall, "Calls a tool that mcp_search found.",
 				proto.Raw(`{"type":"object","properties":{"server":{"type":"string"},"tool":{"type":"string"},"arguments":{"type":"object"}},"required":["server","tool","arguments"]}`),
 			},
-			required: []string{"server", "tool"}, call: (*turn).callMCP,
+			required: []string{"server", "tool"}, byService: true, call: (*turn).callMCP,
 		},
 	}
 }
@@ -103,7 +103,7 @@ func (t *turn) callMCP(c *call, f fields) result {
 func (t *turn) useMCP(c *call, server, name string, arguments proto.Raw) result {
 	req := proto.CallTool{
 		Server: server, Tool: name, Arguments: arguments, Root: t.req.Root, Project: t.req.Project, Client: t.req.Client,
-		Events: t.req.Events, SessionID: t.req.SessionID, Turn: t.req.Turn, Key: t.fullKey(c),
+		Events: t.req.Events, SessionID: t.req.SessionID, Turn: t.req.Turn, Key: t.fullKey(c), Ask: c.ask(),
 	}
 	var answer proto.ToolResult
 	err := t.approved(c, func(grant string) (err error) {

@@ -356,6 +356,38 @@ func TestMCPApproval(t *testing.T) {
 	zinotest.Equal(t, "result", toolResults(t, e.rtr.asked()[1])[0], string(said("yes")))
 }
 
+// TestMCPAskedOnce checks that the wish of a hook goes to mcp, which asks about the call
+// anyway: there is one question.
+func TestMCPAskedOnce(t *testing.T) {
+	t.Parallel()
+	m := &servers{list: proto.ServerList{Tools: direct()}}
+	m.call = func(_ context.Context, req proto.CallTool, _ *rpc.Out) (proto.ToolResult, error) {
+		if req.Grant == "" {
+			return proto.ToolResult{}, approvalOf("mcp:"+req.Server+"/"+req.Tool, req.Arguments)
+		}
+		return proto.ToolResult{Result: said(req.Ask)}, nil
+	}
+	e := newMCP(t, m, says("Done."))
+	const messages = `[{"role":"user","content":"hi"},{"role":"assistant","content":"","tool_calls":[]}]`
+	f := e.follow(messages, `,"first_step":2,"offer":{"type":"tools","mode":"search","servers":["pg"]},"calls":[{"id":"a","name":"mcp_call","input":{"server":"pg","tool":"q","arguments":{}},"step":1,"action":"run","hook":{"decision":"ask","reason":"sure?"}}]`)
+	questions := 0
+	for {
+		_, at := f.until()
+		if at.Point == proto.PointApproval {
+			questions++
+			f.ok(at, `,"grants":{"a":"yes"}`)
+			continue
+		}
+		if f.ok(at, ""); at.Point == proto.PointCalls {
+			continue
+		}
+		break
+	}
+	f.finish()
+	zinotest.Equal(t, "questions", questions, 1)
+	zinotest.Equal(t, "result", toolResults(t, e.rtr.asked()[0])[0], string(said("sure?")))
+}
+
 // TestMCPRecover checks that a call of an earlier attempt is not repeated, and a search is.
 func TestMCPRecover(t *testing.T) {
 	t.Parallel()

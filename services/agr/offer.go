@@ -134,8 +134,8 @@ func mcpTools(o *proto.ToolOffer) (list []tool) {
 	}
 	for _, offered := range o.Tools {
 		list = append(list, tool{
-			function: function{offered.Name, offered.Description, parametersOf(offered.Input)},
-			call:     func(t *turn, c *call, _ fields) result { return t.useMCP(c, offered.Server, offered.Tool, c.input) },
+			function: function{offered.Name, offered.Description, parametersOf(offered.Input)}, byService: true,
+			call: func(t *turn, c *call, _ fields) result { return t.useMCP(c, offered.Server, offered.Tool, c.input) },
 		})
 	}
 	if o.Mode == proto.OfferSearch || o.Search {

@@ -57,18 +57,12 @@ func init() {
 		{name: "go", does: "leave plan mode and carry out the plan", run: (*chat).carryOutPlan},
 		{name: "memory", args: "[WORDS|add TEXT]", does: "find or add a memory", complete: []string{"add"}, run: (*chat).memory},
 		{name: "tools", does: "the tools of the agent", needs: proto.DaemonContext.Type, run: (*chat).showTools},
-		{name: "mcp", does: "the MCP servers and their state", needs: "mcp", run: unavailable},
+		{name: "mcp", does: "the MCP servers and their state", run: (*chat).showServers},
 		{name: "skills", does: "the skills of the agent", needs: proto.DaemonContext.Type, run: (*chat).showSkills},
 		{name: "show", args: "N|history", does: "print a folded item, or the session, whole", complete: []string{"history"}, run: (*chat).show},
 		{name: "copy", args: "[N]", does: "copy the last answer, or block of code N of it", local: true, run: (*chat).copy},
 		{name: "doctor", does: "check the installation", run: func(c *chat, _ string) { c.zino("doctor") }},
 	}
-}
-
-// unavailable runs a command for which the daemon has a method that this version does not
-// know how to show.
-func unavailable(c *chat, _ string) {
-	c.say("The daemon (version %s) has this, this zino (version %s) cannot show it.", cmp.Or(c.version, "unknown"), c.start.Version)
 }
 
 var commandWord = regexp.MustCompile(`^/[a-z][A-Za-z0-9_:-]*$`)

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	messages "zino/pkg/message"
@@ -349,4 +351,46 @@ func (c *chat) pageTurn() {
 		return
 	}
 	c.page(whole)
+}
+
+// showServers prints the MCP servers that a turn here can use.
+func (c *chat) showServers(string) {
+	forward(c, "mcp", proto.MCPServers, proto.ListServers{Root: c.root}, func(list proto.ServerList, err error) {
+		switch {
+		case errors.Is(err, proto.ErrNotFound), errors.Is(err, proto.ErrDenied):
+			c.unavailable("mcp")
+		case err != nil:
+			c.fail(errorOf(err))
+		default:
+			c.report("/mcp", serverLines(list))
+		}
+	})
+}
+
+// serverLines lists MCP servers as zino mcp list does, with their problems below.
+func serverLines(list proto.ServerList) (lines []string) {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, s := range list.Servers {
+		row := []string{"  " + safe(s.Name), s.Source, s.Transport, s.State}
+		if s.Tools > 0 || s.Protocol != "" {
+			row = append(row, text.Count(s.Tools, "tool"), safe(s.Protocol))
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	w.Flush() // to a Builder
+	rows := strings.Split(b.String(), "\n")
+	for i, s := range list.Servers {
+		lines = append(lines, rows[i])
+		if s.Problem != "" {
+			lines = append(lines, "    "+safe(text.OneLine(s.Problem)))
+		}
+	}
+	if lines == nil {
+		lines = []string{"No MCP servers. Add one: zino mcp add NAME -- COMMAND"}
+	}
+	for _, notice := range list.Notices {
+		lines = append(lines, safe(notice))
+	}
+	return lines
 }

@@ -44,6 +44,27 @@ func TestFolderLines(t *testing.T) {
 	}
 }
 
+func TestServerLines(t *testing.T) {
+	got := serverLines(proto.ServerList{
+		Servers: []proto.MCPServer{
+			{Name: "github", Source: "user", Transport: "stdio", State: "idle", Tools: 135, Protocol: "2025-11-25"},
+			{Name: "far", Source: "project", Transport: "http", State: "needs_login", Problem: "run: zino mcp login far"},
+			{Name: "new\x1b", Source: "host", Transport: "stdio", State: "new"},
+		},
+		Notices: []string{"MCP server x is defined twice"},
+	})
+	want := []string{
+		"  github  user     stdio  idle  135 tools  2025-11-25",
+		"  far     project  http   needs_login",
+		"    run: zino mcp login far",
+		"  new" + safe("\x1b") + "   host     stdio  new",
+		"MCP server x is defined twice",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestRunZino checks that runs of zino get the socket and the configuration of this chat.
 func TestRunZino(t *testing.T) {
 	program := filepath.Join(zinotest.Dir(t), "zino")

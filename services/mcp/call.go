@@ -492,7 +492,7 @@ func message(err error) string {
 // permit returns nil if a call may be made: the mode of the turn whose model asks, the
 // policy, and the token of an approval decide about it. A person is not asked for a token.
 func (s *Service) permit(ctx context.Context, d *definition, req proto.CallTool) error {
-	if !s.guard.ByModel(req.Token, rpc.PeerUID(ctx)) {
+	if req.Ask == "" && !s.guard.ByModel(req.Token, rpc.PeerUID(ctx)) {
 		return nil
 	}
 	turn, err := s.guard.Turn(req.Token)
@@ -502,6 +502,7 @@ func (s *Service) permit(ctx context.Context, d *definition, req proto.CallTool)
 	if err != nil {
 		return err
 	}
+	turn.Session, turn.Turn = req.SessionID, req.Turn // also without a token
 	level, network := s.guard.Level(turn)
 	input := wire.AppendString([]byte(`{"server":`), req.Server)
 	input = wire.AppendString(append(input, `,"tool":`...), req.Tool)
@@ -513,7 +514,7 @@ func (s *Service) permit(ctx context.Context, d *definition, req proto.CallTool)
 	root := gate.Root(turn.Root)
 	return s.guard.Permit(&gate.Request{
 		Turn: turn, Call: gate.Call{Tool: toolName(req.Server, req.Tool), Host: host, Root: root, Sandbox: level, Trusted: true},
-		Input: input, Root: root, Dir: root, Network: network, Key: req.Key, Grant: req.Grant, Once: true,
+		Input: input, Root: root, Dir: root, Network: network, Key: req.Key, Grant: req.Grant, Once: true, Ask: req.Ask,
 	})
 }
 

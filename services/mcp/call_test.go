@@ -111,7 +111,7 @@ func TestFailed(t *testing.T) {
 	e.pool.mu.Unlock()
 	zinotest.Contains(t, "failed", e.fails("test", "echo", `{}`), "it failed 5 times in 5 minutes", "zino mcp test test")
 	s := e.state("test")
-	zinotest.Equal(t, "state", s.State, proto.MCPFailed)
+	zinotest.Equal(t, "state", s.State+": "+s.Problem, "failed: giving up; run: zino mcp test test")
 	report, err := rpc.Call(t.Context(), e.client, proto.MCPTest, proto.TestServer{Server: "test"})
 	zinotest.Must(t, err)
 	zinotest.Equal(t, "problem", report.Server.Problem, "giving up")

@@ -137,6 +137,11 @@ func TestLoginCommand(t *testing.T) {
 	zinotest.Equal(t, "before", e.fails("far", "echo", `{"name":"a"}`), "needs_login: run: zino mcp login far")
 	e.prints(0, "far  user  http  needs_login      run: zino mcp login far\n", "list")
 
+	cmd := e.zino()
+	cmd.Args = append(cmd.Args[:3], "doctor")
+	out, _ := cmd.CombinedOutput() // of other checks the result depends on the host
+	zinotest.Contains(t, "doctor", string(out), "the MCP server far needs a login", "zino mcp login far")
+
 	var said zinotest.Buffer
 	begin := func() (cmd *exec.Cmd, back url.Values) {
 		said.Reset()

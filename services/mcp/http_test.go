@@ -172,6 +172,9 @@ func TestLogin(t *testing.T) {
 	needs := "needs_login: run: zino mcp login far"
 	zinotest.Equal(t, "before", e.fails("far", "echo", `{"name":"a"}`), needs)
 	zinotest.Equal(t, "state", e.state("far").State, proto.MCPNeedsLogin)
+	stats, err := rpc.Call(t.Context(), e.client, proto.GetStats, proto.StatsRequest{})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "problems", strings.Join(stats.Problems, "; "), "MCP server far: needs_login: run: zino mcp login far")
 	if err := e.login(r, func(end *proto.LoginEnd) { end.State = "other" }); err == nil || !strings.Contains(err.Error(), "state mismatch") {
 		t.Errorf("another state: %v", err)
 	}
@@ -202,7 +205,7 @@ func TestLogin(t *testing.T) {
 	zinotest.Equal(t, "revoked for good", e.fails("far", "echo", `{"name":"a"}`), needs)
 	zinotest.Must(t, e.login(r, func(*proto.LoginEnd) {}))
 	zinotest.Eventually(t, "it works again", func() bool { return e.ask("far", "echo", `{"name":"a"}`).OK })
-	_, err := rpc.Call(t.Context(), e.client, proto.MCPLogout, proto.Logout{Server: "far"})
+	_, err = rpc.Call(t.Context(), e.client, proto.MCPLogout, proto.Logout{Server: "far"})
 	zinotest.Must(t, err)
 	zinotest.Eventually(t, "logged out", func() bool { return e.ask("far", "echo", `{"name":"a"}`).Error.Code == proto.ToolNeedsLogin })
 	if _, err := rpc.Call(t.Context(), e.client, proto.MCPLogout, proto.Logout{Server: "far"}); err == nil {

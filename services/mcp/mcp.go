@@ -182,12 +182,20 @@ func (s *Service) stats(stats *proto.Stats) {
 	if stats.Info == nil {
 		stats.Info = map[string]string{}
 	}
+	list, _ := s.definitions(scope{root: "/"})
+	configured := map[string]bool{}
+	for _, d := range list {
+		configured[d.key()] = true
+		if server := s.describe(d); slices.Contains([]string{proto.MCPFailed, proto.MCPNeedsLogin, proto.MCPUnavailable}, server.State) {
+			stats.Problems = append(stats.Problems, fmt.Sprintf("MCP server %s: %s: %s", d.name, server.State, server.Problem))
+		}
+	}
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	stats.Info["instances"] = fmt.Sprint(len(s.pool.instances))
-	for _, h := range s.pool.history {
-		if h.failed {
-			stats.Problems = append(stats.Problems, h.last.Error())
+	for key, h := range s.pool.history { // of projects and clients
+		if h.failed && !configured[key] {
+			stats.Problems = append(stats.Problems, "MCP server "+h.last.Error())
 		}
 	}
 }
@@ -340,7 +348,7 @@ func (s *Service) describe(d *definition) proto.MCPServer {
 	case h != nil && h.login:
 		server.State, server.Problem = proto.MCPNeedsLogin, "run: zino mcp login "+d.name
 	case h != nil && h.failed:
-		server.State, server.Problem = proto.MCPFailed, strings.TrimPrefix(h.last.Error(), d.name+": ")
+		server.State, server.Problem = proto.MCPFailed, strings.TrimPrefix(h.last.Error(), d.name+": ")+"; run: zino mcp test "+d.name
 	case h != nil && h.last != nil && time.Now().Before(h.next.Add(failureWindow)):
 		server.Problem = strings.TrimPrefix(h.last.Error(), d.name+": ")
 	}

@@ -43,6 +43,12 @@ func TestApproval(t *testing.T) {
 		zinotest.Must(t, err)
 		zinotest.Equal(t, string(m), a.Data.Text, "hello a")
 	}
+	for _, token := range []string{mode(gate.Yolo), ""} {
+		_, err = call(func(req *proto.CallTool) { req.Token, req.Ask = token, "sure?" })
+		if asked := gate.Needed(err); asked == nil || !strings.Contains(strings.Join(asked.Reasons, "; "), "sure?") {
+			t.Errorf("a hook asks: %+v, %v", asked, err)
+		}
+	}
 	a, err := call(func(req *proto.CallTool) { req.Token = mode(gate.Plan) })
 	zinotest.Must(t, err)
 	zinotest.Equal(t, "plan", a.Error.Code+": "+a.Error.Message, "denied: denied: plan mode changes nothing; describe the change instead")

@@ -123,6 +123,7 @@ func run(ctx context.Context, env *command.Env) error {
 		{"services", startLimit + localLimit, d.checkServices},
 		{"tools", startLimit + localLimit, d.checkTools},
 		{"analysers", startLimit + localLimit, d.checkAnalysers},
+		{"mcp", startLimit + localLimit, d.checkServers},
 		{"sandbox", startLimit + localLimit, d.checkSandbox},
 		{"key", startLimit + localLimit, d.checkKey},
 		{"provider", startLimit + localLimit + ReachLimit, d.checkProvider},

@@ -194,6 +194,39 @@ func (d *doctor) checkTools(ctx context.Context) []finding {
 	return list
 }
 
+// checkServers asks for the state of the configured MCP servers. It starts none.
+func (d *doctor) checkServers(ctx context.Context) []finding {
+	if len(d.cfg.MCP.Servers) == 0 {
+		return nil
+	}
+	running, err := d.services()
+	if err != nil {
+		return []finding{unchecked}
+	}
+	root, err := d.RootDir()
+	if err != nil {
+		return []finding{unchecked}
+	}
+	list, err := asked(ctx, running, "mcp", proto.MCPServers, proto.ListServers{Root: root})
+	if err != nil {
+		return []finding{failed("zino status", "the MCP servers are not available: %s", render.Line(err.Error()))}
+	}
+	var findings []finding
+	for _, s := range list.Servers {
+		problem, _, _ := strings.Cut(s.Problem, "; run: ")
+		switch s.State {
+		case proto.MCPNeedsLogin:
+			findings = append(findings, warned("zino mcp login "+s.Name, "the MCP server %s needs a login", s.Name))
+		case proto.MCPFailed, proto.MCPUnavailable:
+			findings = append(findings, warned("zino mcp test "+s.Name, "the MCP server %s cannot be used: %s", s.Name, render.Line(problem)))
+		}
+	}
+	if findings == nil {
+		findings = append(findings, passed("%s configured", text.Count(len(list.Servers), "MCP server")))
+	}
+	return findings
+}
+
 // installCommand is the command that installs a program.
 func installCommand(program string) string {
 	for _, manager := range []struct{ name, command string }{

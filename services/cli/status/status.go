@@ -53,6 +53,9 @@ func show(ctx context.Context, env *command.Env) error {
 	policy := p.Problems()
 	units := Locate(ctx, &env.Target, cfg)
 	services := config.Services
+	if len(cfg.MCP.Servers) > 0 {
+		services = append(slices.Clone(services), "mcp")
+	}
 	for _, socket := range env.ReplSockets(cfg) {
 		if _, err := os.Lstat(socket); err == nil {
 			cfg.Repl.Socket = socket
