@@ -378,6 +378,9 @@ func (f *Field) choose(typed string) (string, error) {
 	return "", fmt.Errorf("want a number from 1 to %d", len(f.Options))
 }
 
+// errNoChoice does not name the value: errors are logged, values are not.
+var errNoChoice = errors.New("the value is not one of the choices")
+
 // check returns what is wrong with a value.
 func (f *Field) check(value json.RawMessage) error {
 	switch f.Kind {
@@ -409,7 +412,7 @@ func (f *Field) check(value json.RawMessage) error {
 		}
 		for _, one := range list {
 			if !f.offers(one) {
-				return fmt.Errorf("%.80q is not a choice", one)
+				return errNoChoice
 			}
 		}
 		return nil
@@ -421,7 +424,7 @@ func (f *Field) check(value json.RawMessage) error {
 	n := utf8.RuneCountInString(*s)
 	switch {
 	case f.Kind == Choice && !f.offers(*s):
-		return fmt.Errorf("%.80q is not a choice", *s)
+		return errNoChoice
 	case f.MinLength != nil && n < *f.MinLength:
 		return fmt.Errorf("want at least %d characters", *f.MinLength)
 	case f.MaxLength != nil && n > *f.MaxLength:

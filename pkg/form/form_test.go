@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zino/pkg/zinotest"
+	"zino/proto"
 )
 
 const person = `{"type":"object","properties":{
@@ -111,9 +112,9 @@ func TestCheck(t *testing.T) {
 	for content, want := range map[string]string{
 		`{"name":"Ann","age":3}`:                     "<nil>",
 		`{"name":"Ann"}`:                             "age: a value is required",
-		`{"name":"Ann","age":3,"colours":["x"]}`:     `colours: "x" is not a choice`,
+		`{"name":"Ann","age":3,"colours":["x"]}`:     "colours: the value is not one of the choices",
 		`{"name":"Ann","age":3,"colours":[]}`:        "colours: choose at least 1",
-		`{"name":"Ann","age":3,"plan":"nothing"}`:    `plan: "nothing" is not a choice`,
+		`{"name":"Ann","age":3,"plan":"nothing"}`:    "plan: the value is not one of the choices",
 		`{"name":null,"age":3}`:                      "name: want text",
 		`{"name":"Ann","age":3,"member":"yes"}`:      "member: want yes or no",
 		`{"name":"Ann","age":3,"other":1}`:           `the form has no field "other"`,
@@ -180,4 +181,84 @@ func FuzzForm(f *testing.F) {
 			t.Errorf("what was read does not fit: %v", err)
 		}
 	})
+}
+
+// TestDialog checks the texts and answers of a dialog.
+func TestDialog(t *testing.T) {
+	in := proto.InputRequested{ID: "in-1", Server: "test", Message: "Who\x1b[2J are\nyou?\u202e", Schema: []byte(person)}
+	for name, test := range map[string]struct {
+		lines   []string
+		answer  string
+		prompts string // each with what stands above it
+	}{
+		"filled in": {
+			[]string{"x", "fill in", "A", "Bob", "41", "g", "", "1.5", "no", "", "send"},
+			`accept {"name":"Bob","age":41,"colours":["g"],"size":1.5,"member":false}`,
+			`The MCP server test asks for input:
+    Who^[[2J are
+    you?\u202e
+What you type goes to this server, not to the model.
+[f]ill in, [d]ecline, [c]ancel: 
+Type one of the letters in brackets.
+[f]ill in, [d]ecline, [c]ancel: 
+Full name (text, 2 to 5 characters)
+Full name [Ann]: 
+Full name: want at least 2 characters
+Full name [Ann]: 
+age (whole number, 0 to 150)
+age: 
+colours (some of, 1 to 2 of them, optional)
+    1 Red
+    2 Green
+    3 b
+colours: 
+mail (email, optional)
+mail: 
+size (number, at least 0.5, optional)
+size: 
+member (yes or no, optional)
+member [no]: 
+plan (one of, optional)
+    1 No cost
+    2 paid
+plan: 
+    Full name: Bob
+    age: 41
+    colours: Green
+    size: 1.5
+    member: no
+[s]end, [a]gain, [d]ecline, [c]ancel: `,
+		},
+		"declined": {[]string{"D"}, "decline ", ""},
+		"canceled": {[]string{"f", "Bob", "1", "", "", "", "", "", "cancel"}, "cancel ", ""},
+		"again":    {[]string{"f", "Bob", "1", "", "", "", "", "", "again", "", "2", "", "", "", "", "", "s"}, `accept {"name":"Ann","age":2,"member":false}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := NewDialog(in)
+			zinotest.Must(t, err)
+			var answer *proto.AnswerInput
+			shown := d.Text() + d.Prompt()
+			for _, line := range test.lines {
+				if answer = d.Enter(line); answer == nil {
+					shown += "\n" + d.Text() + d.Prompt()
+				}
+			}
+			if answer == nil {
+				t.Fatalf("no answer after\n%s", shown)
+			}
+			zinotest.Equal(t, "answer", answer.ID+" "+answer.Action+" "+string(answer.Content), "in-1 "+test.answer)
+			if test.prompts != "" {
+				zinotest.Equal(t, "shown", shown, test.prompts)
+			}
+		})
+	}
+	page, err := NewDialog(proto.InputRequested{ID: "in-2", Server: "test", Message: "Sign in.", URL: "https://login.exämple.com/start?state=" + strings.Repeat("4711", 50)})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "page", page.Text()+page.Prompt(), "The MCP server test asks you to visit a page:\n    Sign in.\n    https://login.exämple.com/start?state="+strings.Repeat("4711", 50)+
+		"\nIt is on login.ex\\u00e4mple.com. Zino does not open it.\n[a]ccept, [d]ecline, [c]ancel: ")
+	if answer := page.Enter("a"); answer.Action != "accept" || answer.Content != nil {
+		t.Errorf("accepted: %+v", answer)
+	}
+	page.Refused("content: no")
+	zinotest.Equal(t, "refused", page.Text(), "content: no\n")
 }

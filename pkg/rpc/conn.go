@@ -331,10 +331,10 @@ func (s *Server) logContent(ctx context.Context, message, typ string, packet []b
 }
 
 // private reports whether a packet may hold secrets that its fields do not tell: hints, input
-// of programs, and what the client of MCP servers gets and answers, also through forward.
+// of programs and of people, and what the client of MCP servers gets and answers, also through forward.
 func (s *Server) private(typ string, packet []byte) bool {
 	switch typ {
-	case proto.RtrMaskHints.Type, proto.ExcPipeWrite.Type:
+	case proto.RtrMaskHints.Type, proto.ExcPipeWrite.Type, proto.DaemonInputRequest.Type, proto.DaemonAnswerInput.Type:
 		return true
 	case proto.DaemonForward.Type:
 		for key, value := range wire.Members(packet) {

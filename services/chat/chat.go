@@ -112,6 +112,7 @@ type promptState struct {
 	picker    *picker
 	choice    *choice // nil: none
 	approvals approvals
+	questions questions
 	leaving   time.Time // the first Ctrl-C at an empty prompt
 	escaped   time.Time // the first Esc at an empty prompt
 	prefixed  bool      // the last key was Ctrl-X

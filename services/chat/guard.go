@@ -42,7 +42,7 @@ func (c *chat) dialog(above []string, width, height int, dialog func(width, heig
 
 // passMark opens the guards whose mark has come.
 func (c *chat) passMark(m input.Mark) {
-	list := []*guard{c.approvals.guard, c.mode.choice}
+	list := []*guard{c.approvals.guard, c.questions.guard, c.mode.choice}
 	if c.choice != nil {
 		list = append(list, c.choice.guard)
 	}

@@ -34,6 +34,12 @@ func (c *chat) input(event input.Event) {
 		if len(c.approvals.list) > 0 || c.choice != nil { // a paste answers nothing
 			return
 		}
+		if q := &c.questions; len(q.list) > 0 {
+			if q.guard.open && !q.sent { // Enter sends it
+				q.editor.Insert(strings.Join(strings.FieldsFunc(string(e), func(r rune) bool { return r == '\n' || r == '\r' }), " "))
+			}
+			return
+		}
 		c.mode.choice = nil
 		if c.picker != nil {
 			c.picker.filterBy(strings.Join(strings.Fields(string(e)), " "))
@@ -67,6 +73,9 @@ func (c *chat) key(key input.Key) {
 	switch {
 	case len(c.approvals.list) > 0:
 		c.approvalKey(key)
+		return
+	case len(c.questions.list) > 0:
+		c.questionKey(key)
 		return
 	case c.choice != nil:
 		c.choice.key(c, key)

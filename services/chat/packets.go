@@ -40,6 +40,7 @@ func (c *chat) packet(p packet) {
 		decode(p, func(m proto.UserMessage) { c.userMessage(t, m) })
 	case proto.TypeLive:
 		t.replay, t.rejoined = false, true
+		c.questions = questions{} // those that are open follow
 		c.syncApprovals()
 	case proto.TypeAssistantDelta:
 		decode(p, func(d proto.AssistantDelta) { c.delta(t, d.Text) })
@@ -73,6 +74,10 @@ func (c *chat) packet(p packet) {
 		decode(p, c.requestedApproval)
 	case proto.TypeApprovalClosed:
 		decode(p, c.closedApproval)
+	case proto.TypeInputRequested:
+		decode(p, c.requestedInput)
+	case proto.TypeInputClosed:
+		decode(p, c.closedInput)
 	case proto.TypeTurnEnded:
 		decode(p, func(e proto.TurnEnd) {
 			if e.Turn == "" || e.Turn == t.id {

@@ -84,7 +84,7 @@ func (c *chat) noteLifetime() {
 // openTurn makes t the open turn.
 func (c *chat) openTurn(t *turn) (ctx context.Context) {
 	ctx, t.cancel = context.WithCancel(c.ctx)
-	c.turn, c.approvals = t, approvals{}
+	c.turn, c.approvals, c.questions = t, approvals{}, questions{}
 	c.tick.Reset(time.Second)
 	return ctx
 }
@@ -282,7 +282,7 @@ func (c *chat) turnFailed(e *proto.Error) {
 func (c *chat) turnOver(failed bool, returned []proto.Say) {
 	t := c.turn
 	t.cancel()
-	c.turn, c.approvals = nil, approvals{}
+	c.turn, c.approvals, c.questions = nil, approvals{}, questions{}
 	c.tick.Stop()
 	c.unfolded.finish()
 	c.notify(t, failed)

@@ -30,6 +30,9 @@ func (c *chat) region(width, height int) screen.Region {
 	if len(c.approvals.list) > 0 {
 		return c.dialog(rows, width, height, c.approvalRows)
 	}
+	if len(c.questions.list) > 0 {
+		return c.dialog(rows, width, height, c.questionRows)
+	}
 	if c.choice != nil {
 		if c.choice.guard != nil {
 			c.appeared(c.choice.guard, guardTime)

@@ -259,6 +259,9 @@ func TestForeignServer(t *testing.T) {
 	zinotest.Contains(t, "20 MiB", e.fails("test", "big", `{"bytes":20971520}`), "too_large: ")
 	zinotest.Equal(t, "attachments", len(e.ask("test", "picture", `{}`).attachments), 1)
 	zinotest.Equal(t, "question", e.text("test", "question", `{}`), "cancel")
+	for name, method := range map[string]string{"roots": "roots/list", "sampling": "sampling/createMessage"} { // they would show directories, and spend money
+		zinotest.Contains(t, name, e.text("test", name, `{}`), "MCP error -32601: method not found: \""+method+`"`)
+	}
 	zinotest.Equal(t, "capabilities", e.text("test", "capabilities", `{}`), `{"elicitation":{"form":{},"url":{}}}`)
 	zinotest.Contains(t, "crash", e.fails("test", "crash", `{}`), "unavailable: test: ")
 	zinotest.Equal(t, "then", e.text("test", "echo", `{"name":"b"}`), "hello b")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -63,9 +64,9 @@ func (in *instance) asker(ctx context.Context) *call {
 // question has the daemon ask the people who follow the session of a call. The clock of the
 // call stops meanwhile.
 func (in *instance) question(ctx context.Context, c *call, p *mcp.ElicitParams) *mcp.ElicitResult {
-	message := clean(in.hidden(p.Message), questionMax)
+	message := text.Head(strings.ToValidUTF8(in.hidden(p.Message), "\ufffd"), questionMax)
 	unanswered := func(action, reason string) *mcp.ElicitResult {
-		c.want(cmp.Or(text.Clip(text.OneLine(message), 300), "(no message)") + reason)
+		c.want(cmp.Or(text.Clip(clean(text.OneLine(message), 1000), 300), "(no message)") + reason)
 		return &mcp.ElicitResult{Action: action}
 	}
 	req := proto.InputRequest{Server: in.d.name, Message: message, SessionID: c.session, Token: c.token}

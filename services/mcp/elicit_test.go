@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,7 +79,7 @@ func TestElicit(t *testing.T) {
 			zinotest.Equal(t, "accepted", a.result("s1", form("Which\\u001b[31m colour?\\nNow.")), `accept {"colour":"red"}`)
 			req := a.asked.All()[0]
 			zinotest.Equal(t, "asked", fmt.Sprintf("%s %q %s %s %v", req.Server, req.Message, req.SessionID, req.Schema, req.Token != ""),
-				`test "Which[31m colour?\nNow." s1 {"properties":{"colour":{"enum":["red","green"],"type":"string"}},"required":["colour"],"type":"object"} true`)
+				`test "Which\x1b[31m colour?\nNow." s1 {"properties":{"colour":{"enum":["red","green"],"type":"string"}},"required":["colour"],"type":"object"} true`)
 			zinotest.Equal(t, "page", a.result("s1", `{"message":"Sign in.","url":"https://example.com/login?a=b"}`), "accept null")
 			zinotest.Equal(t, "url", a.asked.All()[1].URL, "https://example.com/login?a=b")
 
@@ -254,14 +253,5 @@ func TestQuestionOverHTTP(t *testing.T) {
 			zinotest.Equal(t, "page", a.result("s1", `{"message":"Sign in.","url":"https://example.com/"}`), "accept null")
 			zinotest.Equal(t, "protocol", a.state("test").Protocol, version)
 		})
-	}
-}
-
-// TestNotOffered checks that requests which would spend money or show directories are
-// refused. TestForeignServer checks that they are not advertised.
-func TestNotOffered(t *testing.T) {
-	e := newRunning(t, server("test", `protocol = "2025-11-25"`))
-	for name, method := range map[string]string{"roots": "roots/list", "sampling": "sampling/createMessage"} {
-		zinotest.Contains(t, name, e.text("test", "ask_client", `{"name":"`+name+`"}`), "method not found: "+strconv.Quote(method))
 	}
 }

@@ -242,15 +242,6 @@ func testServer() *mcp.Server {
 		}
 		return nil, nil, ctx.Err()
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "ask_client", Description: "Sends the client a request that it does not offer."}, func(ctx context.Context, req *mcp.CallToolRequest, a nameArgs) (*mcp.CallToolResult, any, error) {
-		var err error
-		if a.Name == "roots" {
-			_, err = req.Session.ListRoots(ctx, nil)
-		} else {
-			_, err = req.Session.CreateMessage(ctx, &mcp.CreateMessageParams{Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "spend"}}}, MaxTokens: 10})
-		}
-		return textResult(fmt.Sprint(err)), nil, nil
-	})
 	s.AddPrompt(&mcp.Prompt{Name: "review", Description: "Reviews.", Arguments: []*mcp.PromptArgument{{Name: "number", Required: true}}}, func(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{
 			{Role: "user", Content: &mcp.TextContent{Text: "Review " + req.Params.Arguments["number"] + "."}},

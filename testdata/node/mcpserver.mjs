@@ -41,7 +41,9 @@ server.registerTool("sign_in", { description: "Signs the user in." }, async () =
   return text("sign in: " + answer.action);
 });
 server.registerTool("capabilities", { description: "Returns what the client offers." }, async () => text(JSON.stringify(server.server.getClientCapabilities())));
-server.registerTool("roots", { description: "Asks for the client's directories." }, async () => text(JSON.stringify(await server.server.listRoots().catch(String))));
+server.registerTool("roots", { description: "Asks for the client's directories." }, async () => text(String(await server.server.listRoots().catch(String))));
+server.registerTool("sampling", { description: "Asks for an answer of the client's model." }, async () =>
+  text(String(await server.server.createMessage({ messages: [{ role: "user", content: { type: "text", text: "spend" } }], maxTokens: 10 }).catch(String))));
 const said = (role, text) => ({ role, content: { type: "text", text } });
 server.registerPrompt("review", { description: "Reviews a file.", argsSchema: { file: z.string().describe("the file"), tone: z.string().optional() } },
   ({ file, tone }) => ({ messages: [said("user", `Review ${file}, ${tone ?? "kindly"}.`), said("assistant", "I will.")] }));

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"zino/pkg/approval"
+	"zino/pkg/form"
 	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/pkg/wire"
@@ -32,10 +33,30 @@ type asker struct {
 	colour bool
 
 	mu      sync.Mutex
-	list    []*proto.Approval // the first one is shown
-	sent    string            // the request whose answer is on its way
-	asking  func()            // ends the question that is shown; nil: none is
-	running sync.WaitGroup    // the goroutine that asks
+	list    []question     // the first one is shown
+	sent    string         // the request whose answer is on its way
+	asking  func()         // ends the question that is shown; nil: none is
+	running sync.WaitGroup // the goroutine that asks
+}
+
+// question is a request to allow a call, or for input.
+type question struct {
+	approval *proto.Approval
+	input    *form.Dialog
+}
+
+func (w question) id() string {
+	if w.input != nil {
+		return w.input.ID()
+	}
+	return w.approval.ID
+}
+
+func (w question) line() string {
+	if w.input != nil {
+		return w.input.Line()
+	}
+	return render.ApprovalLine(&w.approval.Call)
 }
 
 // newAsker returns an asker if a person is at the terminal, else nil: then requests are
@@ -49,59 +70,77 @@ func newAsker(env *command.Env, d *connect.Daemon, turns render.Turns, root stri
 
 // packet handles a packet about a request. ctx ends the questions.
 func (q *asker) packet(ctx context.Context, typ string, payload []byte) error {
-	if typ == proto.TypeApprovalClosed {
+	switch typ {
+	case proto.TypeApprovalClosed:
 		var closed proto.ApprovalClosed
 		if err := wire.DecodeReply(payload, &closed); err != nil {
 			return err
 		}
-		return q.closed(closed)
+		return q.closed(closed.Approval, approval.ClosedText(closed.State, closed.By))
+	case proto.TypeInputClosed:
+		var closed proto.InputClosed
+		if err := wire.DecodeReply(payload, &closed); err != nil {
+			return err
+		}
+		return q.closed(closed.ID, form.ClosedText(closed, approval.Person))
+	case proto.TypeInputRequested:
+		var in proto.InputRequested
+		if err := wire.DecodeReply(slices.Clone(payload), &in); err != nil {
+			return err
+		}
+		dialog, err := form.NewDialog(in)
+		if err != nil {
+			return nil // of a later version: another client may answer
+		}
+		q.add(ctx, question{input: dialog})
+		return nil
 	}
 	a := &proto.Approval{}
 	if err := wire.DecodeReply(slices.Clone(payload), a); err != nil {
 		return err
 	}
+	q.add(ctx, question{approval: a})
+	return nil
+}
+
+// add adds a request, or replaces a call that has changed.
+func (q *asker) add(ctx context.Context, w question) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if i := q.find(a.ID); i >= 0 {
-		if q.list[i].Digest != a.Digest {
-			q.replace(i, a)
+	if i := q.find(w.id()); i >= 0 {
+		if a := q.list[i].approval; a != nil && a.Digest != w.approval.Digest {
+			q.list[i] = w
+			if i == 0 && q.asking != nil {
+				q.asking()
+			}
 		}
-		return nil
+		return
 	}
-	if q.list = append(q.list, a); len(q.list) == 1 {
+	if q.list = append(q.list, w); len(q.list) == 1 {
 		q.running.Go(func() { q.run(ctx) })
 	}
-	return nil
 }
 
 // find is called with mu locked.
 func (q *asker) find(id string) int {
-	return slices.IndexFunc(q.list, func(a *proto.Approval) bool { return a.ID == id })
-}
-
-// replace is called with mu locked.
-func (q *asker) replace(i int, a *proto.Approval) {
-	q.list[i] = a
-	if i == 0 && q.asking != nil {
-		q.asking()
-	}
+	return slices.IndexFunc(q.list, func(w question) bool { return w.id() == id })
 }
 
 // closed removes a request that was answered elsewhere, or that is void.
-func (q *asker) closed(closed proto.ApprovalClosed) error {
+func (q *asker) closed(id, why string) error {
 	q.mu.Lock()
-	i := q.find(closed.Approval)
-	if i < 0 || q.sent == closed.Approval { // the answer to it says more
+	i := q.find(id)
+	if i < 0 || q.sent == id { // the answer to it says more
 		q.mu.Unlock()
 		return nil
 	}
-	a, asking := q.list[i], q.asking
+	w, asking := q.list[i], q.asking
 	q.mu.Unlock()
 	if i == 0 {
 		q.turns.Ask("", "")
 	}
-	err := q.say(approval.ClosedText(closed.State, closed.By) + ": " + render.ApprovalLine(&a.Call))
-	q.drop(a.ID)
+	err := q.say(why + ": " + w.line())
+	q.drop(id)
 	if i == 0 && asking != nil {
 		asking()
 	}
@@ -136,28 +175,81 @@ func (q *asker) run(ctx context.Context) {
 			q.mu.Unlock()
 			return
 		}
-		a := q.list[0]
+		w := q.list[0]
 		asking, stop := context.WithCancel(ctx)
 		q.asking = stop
 		q.mu.Unlock()
-		answer, err := q.ask(asking, a)
+		var answer proto.Approve
+		var content *proto.AnswerInput
+		var err error
+		if w.input != nil {
+			content, err = q.askInput(asking, w.input)
+		} else {
+			answer, err = q.ask(asking, w.approval)
+		}
 		over := asking.Err() != nil
 		stop()
 		q.mu.Lock()
 		q.asking = nil
 		if !over && err == nil {
-			q.sent = a.ID
+			q.sent = w.id()
 		}
 		q.mu.Unlock()
 		switch {
 		case over:
 			q.turns.Ask("", "")
+		case w.input != nil:
+			q.answerInput(w.input, content)
 		case err != nil: // the terminal cannot be read: a person answers elsewhere
-			q.turns.Ask(render.ApprovalWait(a)+"\n", "")
-			q.drop(a.ID)
+			q.turns.Ask(render.ApprovalWait(w.approval)+"\n", "")
+			q.drop(w.id())
 		default:
-			q.answer(a, answer)
+			q.answer(w.approval, answer)
 		}
+	}
+}
+
+// askInput asks for input until it is answered. The end of the input, or a terminal that
+// cannot be read, cancels it.
+func (q *asker) askInput(ctx context.Context, d *form.Dialog) (answer *proto.AnswerInput, err error) {
+	if !term.InForeground(q.in) {
+		return d.Cancel(), nil
+	}
+	term.Discard(q.in)
+	for answer == nil {
+		q.turns.Ask(d.Text(), d.Prompt())
+		line, err := term.ReadLineUntil(ctx, q.in)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			q.turns.Ask("", "")
+			return d.Cancel(), nil
+		}
+		q.turns.Typed()
+		answer = d.Enter(line)
+	}
+	return answer, nil
+}
+
+// answerInput sends an answer. Values that are refused are asked for again.
+func (q *asker) answerInput(d *form.Dialog, answer *proto.AnswerInput) {
+	ctx, stop := context.WithTimeout(context.Background(), leaveLimit)
+	defer stop()
+	_, err := rpc.Call(ctx, q.d.Client, proto.DaemonAnswerInput, *answer)
+	switch {
+	case err == nil:
+		q.say(form.Answered[answer.Action] + ": " + d.Line())
+	case errors.Is(err, proto.ErrInvalid):
+		d.Refused(err.Error())
+	default:
+		q.say(err.Error())
+	}
+	q.mu.Lock()
+	q.sent = ""
+	q.mu.Unlock()
+	if !errors.Is(err, proto.ErrInvalid) {
+		q.drop(d.ID())
 	}
 }
 
@@ -243,7 +335,7 @@ func (q *asker) answer(a *proto.Approval, answer proto.Approve) {
 	case now == nil:
 		q.list = slices.Delete(q.list, i, i+1)
 	default:
-		q.list[i] = now
+		q.list[i] = question{approval: now}
 	}
 }
 

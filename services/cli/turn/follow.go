@@ -62,7 +62,7 @@ func (f *follower) follow(ctx context.Context) error {
 		f.received = false
 		asking, stop := context.WithCancel(ctx)
 		packet := func(typ string, payload []byte) error { return f.packet(asking, typ, payload) }
-		end, err := rpc.CallEvents(ctx, f.d.Client, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: f.session, Turn: f.turn, From: f.next}, packet)
+		end, err := rpc.CallEvents(ctx, f.d.Client, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: f.session, Turn: f.turn, From: f.next, Inputs: f.asker != nil && !f.raw}, packet)
 		stop()
 		if f.asker != nil {
 			f.asker.reset()
@@ -174,8 +174,11 @@ func (f *follower) packet(asking context.Context, typ string, payload []byte) er
 	if f.raw {
 		return nil
 	}
-	if typ == proto.TypeApprovalRequested || typ == proto.TypeApprovalClosed {
+	switch typ {
+	case proto.TypeApprovalRequested, proto.TypeApprovalClosed:
 		return f.approval(asking, typ, payload)
+	case proto.TypeInputRequested, proto.TypeInputClosed: // with an asker alone
+		return f.asker.packet(asking, typ, payload)
 	}
 	return f.event(typ, payload)
 }
