@@ -40,7 +40,7 @@ func TestQuestions(t *testing.T) {
 
 	s.Enter("register me")
 	ready(t, s, `\[f\]ill in`)
-	checkRows(t, s, "chat-question", "The MCP server test", "~/proj")
+	s.Shows("The MCP server test asks for input:\n    Who^[]0;evil^G are you?\nWhat you type goes to this server, not to the model.\n", "")
 	s.Enter("f")
 	s.Shows("\nFull name:\n", "")
 	s.Enter("A")

@@ -182,13 +182,22 @@ func (q *asker) run(ctx context.Context) {
 		var answer proto.Approve
 		var content *proto.AnswerInput
 		var err error
-		if w.input != nil {
-			content, err = q.askInput(asking, w.input)
+		if !term.InForeground(q.in) {
+			err = errors.New("in the background")
 		} else {
-			answer, err = q.ask(asking, w.approval)
+			term.Discard(q.in) // what was typed before answers nothing
+			if w.input != nil {
+				content, err = q.askInput(asking, w.input)
+			} else {
+				answer, err = q.ask(asking, w.approval)
+			}
 		}
 		over := asking.Err() != nil
 		stop()
+		if err != nil && !over && w.input != nil { // the end of the input, or a terminal that cannot be read
+			content, err = w.input.Cancel(), nil
+			q.turns.Ask("", "")
+		}
 		q.mu.Lock()
 		q.asking = nil
 		if !over && err == nil {
@@ -209,22 +218,13 @@ func (q *asker) run(ctx context.Context) {
 	}
 }
 
-// askInput asks for input until it is answered. The end of the input, or a terminal that
-// cannot be read, cancels it.
+// askInput asks for input until it is answered.
 func (q *asker) askInput(ctx context.Context, d *form.Dialog) (answer *proto.AnswerInput, err error) {
-	if !term.InForeground(q.in) {
-		return d.Cancel(), nil
-	}
-	term.Discard(q.in)
 	for answer == nil {
 		q.turns.Ask(d.Text(), d.Prompt())
 		line, err := term.ReadLineUntil(ctx, q.in)
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case err != nil:
-			q.turns.Ask("", "")
-			return d.Cancel(), nil
+		if err != nil {
+			return nil, err
 		}
 		q.turns.Typed()
 		answer = d.Enter(line)
@@ -253,14 +253,9 @@ func (q *asker) answerInput(d *form.Dialog, answer *proto.AnswerInput) {
 	}
 }
 
-// ask shows a request until it is answered. What was typed before is discarded, and Enter
-// alone answers nothing.
+// ask shows a request until it is answered. Enter alone answers nothing.
 func (q *asker) ask(ctx context.Context, a *proto.Approval) (answer proto.Approve, err error) {
-	if !term.InForeground(q.in) {
-		return answer, errors.New("in the background")
-	}
 	prompt := choices(a)
-	term.Discard(q.in)
 	q.turns.Ask(render.Approval(a, q.root, q.colour), prompt)
 	for {
 		line, err := term.ReadLineUntil(ctx, q.in)
