@@ -61,6 +61,9 @@ fuzz: ## run every fuzz test for FUZZTIME (30s)
 bench: build ## measure against the goals; ONLY=ping for a part
 	@cd services/constellation/bench && go test -count=1 -timeout 10m -run '^TestBenchTable$$' -args -bench.table -bench.only='$(ONLY)'
 
+soak: ## MINUTES=10 of mixed traffic with random kills: a verdict, and plots in soak/
+	@cd services/constellation/soak && go test -count=1 -timeout 0 -run '^TestSoak$$' -args -soak.minutes=$(or $(MINUTES),10) -soak.out='$(CURDIR)/soak'
+
 compare-pages: build ## compare what a model reads of a page with two MCP servers for browsers (npm)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 		npm install --silent --ignore-scripts --no-audit --no-fund --prefix "$$dir" @playwright/mcp chrome-devtools-mcp && \
@@ -86,4 +89,4 @@ test-uml: build ## the part of it that needs all controllers, under User-Mode Li
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run need test cover oracle lint fmt generate demo faults fuzz bench compare-pages install uninstall deb test-systemd test-uml clean
+.PHONY: help build run need test cover oracle lint fmt generate demo faults fuzz bench soak compare-pages install uninstall deb test-systemd test-uml clean

@@ -1,0 +1,94 @@
+// Package soak_test runs a constellation under mixed traffic for a chosen time (make soak):
+// turns, jobs, memories, live pages and MCP calls. In the first half it kills a random
+// service again and again; the second half is undisturbed, and shows whether anything
+// grows. It ends at the first acknowledged write that cannot be read back.
+//
+// The directory of the results gets report.txt, and a plot in SVG for each service and for
+// the files.
+package soak_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// options are those of one run.
+type options struct {
+	bin, out   string
+	length     time.Duration
+	day        time.Duration // after each, all that was written is verified and removed
+	kills      time.Duration // mean time between kills
+	samples    time.Duration
+	pace       time.Duration // pause of a worker between two operations
+	firstPhase time.Duration // with kills
+	damage     func(*world)  // what a test does to the files, after each sample
+}
+
+// defaults returns the options of a run of that length.
+func defaults(bin, out string, length, pace time.Duration) options {
+	return options{
+		bin: bin, out: out, length: length, pace: pace, firstPhase: length / 2,
+		day:     min(max(length/40, 10*time.Second), 5*time.Minute),
+		kills:   min(max(length/100, 2*time.Second), 30*time.Second),
+		samples: min(max(length/600, 250*time.Millisecond), time.Minute),
+	}
+}
+
+// soak runs the traffic and writes the report and the plots. It returns an error if the
+// verdict is not ok.
+func soak(ctx context.Context, o options) (report string, err error) {
+	if o.bin, err = filepath.Abs(o.bin); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return "", err
+	}
+	w, err := start(o.bin)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, w.stop()) }()
+	run := &run{options: o, world: w, began: time.Now()}
+	failure := run.traffic(ctx)
+	if failure == nil {
+		failure = run.series.judge(run.began.Add(o.firstPhase), time.Now())
+	}
+	if failure == nil && run.failedAfter > 0 {
+		failure = fmt.Errorf("%d operations failed while no service was killed", run.failedAfter)
+	}
+	report = run.report(failure)
+	return report, errors.Join(failure, os.WriteFile(filepath.Join(o.out, "report.txt"), []byte(report), 0o644), run.plots())
+}
+
+func (r *run) report(failure error) string {
+	var b strings.Builder
+	length := time.Since(r.began).Round(time.Second)
+	fmt.Fprintf(&b, "%s, %d days of %s, %d kills in the first %s\n", length, r.days, r.day.Round(time.Second), len(r.series.kills), r.firstPhase.Round(time.Second))
+	fmt.Fprintf(&b, "%d operations (%s), %d failed during kills, %d after\n", r.done.total(), r.done, r.failedDuring, r.failedAfter)
+	fmt.Fprintf(&b, "%d acknowledged writes verified, %d of them after a kill\n\n", r.verified, r.verifiedAfterKill)
+	b.WriteString(r.series.table(r.began.Add(r.firstPhase), time.Now()))
+	for i, what := range slices.SortedFunc(maps.Keys(r.failures), func(a, b string) int { return r.failures[b] - r.failures[a] }) {
+		if i == 0 {
+			b.WriteString("\nfailures:\n")
+		}
+		if i < 20 {
+			fmt.Fprintf(&b, "%6d  %s\n", r.failures[what], what)
+		}
+	}
+	verdict := "ok"
+	if length-r.firstPhase < settled {
+		verdict = fmt.Sprintf("ok, too short to judge memory (%s without kills)", settled)
+	}
+	if failure != nil {
+		verdict = failure.Error()
+	}
+	fmt.Fprintf(&b, "\nverdict: %s\n", verdict)
+	return b.String()
+}

@@ -1,0 +1,218 @@
+package soak_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// memory is the index of the anonymous memory in measures.
+const memory = 0
+
+// measures are what is sampled of each service, with the growth that is still flat over
+// the undisturbed half.
+var measures = []struct {
+	name  string
+	limit float64
+}{
+	{"anonymous memory, MB", 2},
+	{"descriptors", 5},
+	{"threads", 5},
+	{"goroutines", 10},
+}
+
+// files is the row of the files of all services; its measures are the number and the
+// megabytes.
+const files = "files"
+
+// point is one sample.
+type point struct {
+	time   time.Time
+	values []float64 // in the order of measures
+}
+
+// kill is the death of a service.
+type kill struct {
+	name string
+	time time.Time
+}
+
+// series are the samples of a run.
+type series struct {
+	mu     sync.Mutex
+	points map[string][]point
+	kills  []kill
+}
+
+func (s *series) add(name string, values ...float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.points == nil {
+		s.points = map[string][]point{}
+	}
+	s.points[name] = append(s.points[name], point{time.Now(), values})
+}
+
+func (s *series) killed(name string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kills = append(s.kills, kill{name, at})
+}
+
+func (s *series) killedSince(t time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.kills) > 0 && s.kills[len(s.kills)-1].time.After(t)
+}
+
+func (s *series) lastKills() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []string
+	for _, k := range s.kills[max(0, len(s.kills)-3):] {
+		list = append(list, k.name+" "+k.time.Format(time.TimeOnly))
+	}
+	return strings.Join(list, ", ")
+}
+
+// sample samples all services and files once. A service that is being started again is
+// left out.
+func (r *run) sample(ctx context.Context) {
+	for name, pid := range r.pids() {
+		client := r.clients[name]
+		if client == nil {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		st, err := rpc.Call(limited, client, proto.GetStats, proto.StatsRequest{})
+		cancel()
+		values, procErr := process(pid)
+		if err == nil && procErr == nil {
+			r.series.add(name, append(values, float64(st.Goroutines))...)
+		}
+	}
+	number, size := 0, int64(0)
+	_ = filepath.WalkDir(r.dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil // it was removed meanwhile
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			number, size = number+1, size+info.Size()
+		}
+		return nil
+	})
+	r.series.add(files, float64(number), float64(size)/1e6)
+}
+
+// process returns a process's anonymous memory in megabytes, its descriptors and threads.
+func process(pid int) ([]float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	fds, err2 := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	field := func(name string) float64 { // see proc_pid_status(5)
+		_, after, _ := bytes.Cut(status, []byte("\n"+name+":"))
+		line, _, _ := bytes.Cut(after, []byte("\n"))
+		words := bytes.Fields(line)
+		if len(words) == 0 {
+			err = fmt.Errorf("no %s of process %d", name, pid)
+			return 0
+		}
+		n, convErr := strconv.Atoi(string(words[0]))
+		err = errors.Join(err, convErr)
+		return float64(n)
+	}
+	values := []float64{field("RssAnon") * 1024 / 1e6, float64(len(fds)), field("Threads")}
+	return values, err
+}
+
+// growth returns the medians of a measure in the first and the last quarter between two
+// times, and false without enough samples.
+func (s *series) growth(name string, measure int, from, to time.Time) (before, after float64, ok bool) {
+	quarter := to.Sub(from) / 4
+	var early, late []float64
+	for _, p := range s.points[name] {
+		switch {
+		case p.time.Before(from):
+		case p.time.Before(from.Add(quarter)):
+			early = append(early, p.values[measure])
+		case p.time.After(to.Add(-quarter)):
+			late = append(late, p.values[measure])
+		}
+	}
+	if len(early) < 3 || len(late) < 3 {
+		return 0, 0, false
+	}
+	return median(early), median(late), true
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// settled is how long the memory of a new process may grow, as its heap finds its size.
+const settled = 4 * time.Minute
+
+// judge returns an error if a service grew between two times, or was not sampled. Memory
+// is judged if the first of its two quarters begins when every process has settled.
+func (s *series) judge(from, to time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.points)) {
+		if name == files {
+			continue
+		}
+		for i, m := range measures {
+			before, after, ok := s.growth(name, i, from, to)
+			switch {
+			case !ok:
+				errs = append(errs, fmt.Errorf("%s: too few samples", name))
+			case i == memory && to.Sub(from) < settled:
+			case after-before > m.limit:
+				errs = append(errs, fmt.Errorf("%s grows: %s %.1f to %.1f", name, m.name, before, after))
+			}
+		}
+	}
+	if len(s.points) <= 1 {
+		errs = append(errs, errors.New("no service was sampled"))
+	}
+	return errors.Join(errs...)
+}
+
+// table shows the growth of all measures between two times.
+func (s *series) table(from, to time.Time) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	cell := func(name string, measure int, format string) string {
+		before, after, ok := s.growth(name, measure, from, to)
+		if !ok {
+			return "-"
+		}
+		return fmt.Sprintf(format+" -> "+format, before, after)
+	}
+	fmt.Fprintf(&b, "%-8s %-18s %-14s %-14s %s\n", "SERVICE", "ANONYMOUS MB", "DESCRIPTORS", "THREADS", "GOROUTINES")
+	for _, name := range slices.Sorted(maps.Keys(s.points)) {
+		if name != files {
+			fmt.Fprintf(&b, "%-8s %-18s %-14s %-14s %s\n", name, cell(name, 0, "%.1f"), cell(name, 1, "%.0f"), cell(name, 2, "%.0f"), cell(name, 3, "%.0f"))
+		}
+	}
+	fmt.Fprintf(&b, "files: %s, %s MB\n", cell(files, 0, "%.0f"), cell(files, 1, "%.1f"))
+	return b.String()
+}

@@ -1,0 +1,128 @@
+package soak_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"zino/pkg/zinotest"
+)
+
+// sampled returns the samples of an hour, one a minute, of a service whose measures are
+// those of at plus what of adds.
+func sampled(began time.Time, at []float64, adds func(minute int) float64, measure int) *series {
+	s := &series{points: map[string][]point{"mem": {}}}
+	s.points[files] = nil
+	for i := range 60 {
+		values := append([]float64{}, at...)
+		values[measure] += adds(i)
+		s.points["mem"] = append(s.points["mem"], point{began.Add(time.Duration(i) * time.Minute), values})
+	}
+	return s
+}
+
+func TestJudge(t *testing.T) {
+	began := time.Now()
+	half, end := began.Add(30*time.Minute), began.Add(time.Hour)
+	at := []float64{10, 20, 8, 15}
+	for _, c := range []struct {
+		name    string
+		measure int
+		adds    func(minute int) float64
+		want    string
+	}{
+		{"flat", memory, func(int) float64 { return 0 }, ""},
+		{"sawtooth", memory, func(i int) float64 { return float64(i % 5) }, ""},
+		{"grew during the kills", memory, func(i int) float64 { return float64(min(i, 20)) }, ""},
+		{"leaks memory", memory, func(i int) float64 { return float64(i) / 10 }, "mem grows: anonymous memory"},
+		{"leaks descriptors", 1, func(i int) float64 { return float64(i) }, "mem grows: descriptors"},
+		{"leaks threads", 2, func(i int) float64 { return float64(i) }, "mem grows: threads"},
+		{"leaks goroutines", 3, func(i int) float64 { return float64(i) }, "mem grows: goroutines"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := sampled(began, at, c.adds, c.measure).judge(half, end)
+			if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.HasPrefix(got, c.want) && c.want != "" {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	if err := (&series{}).judge(half, end); err == nil {
+		t.Error("no error without samples")
+	}
+	few := &series{points: map[string][]point{files: nil, "mem": {{half, at}, {end, at}}}}
+	if err := few.judge(half, end); err == nil || !strings.Contains(err.Error(), "too few samples") {
+		t.Errorf("with two samples: %v", err)
+	}
+}
+
+func TestPlotIsXML(t *testing.T) {
+	s := sampled(time.Now(), []float64{0, 0, 0, 0}, func(i int) float64 { return float64(i) }, 1)
+	points := s.points["mem"]
+	for _, kills := range [][]time.Time{nil, {points[3].time}} {
+		text := plot("mem", []string{"a", "b", "c", "d"}, points, kills)
+		zinotest.Equal(t, "lines of kills", strings.Count(text, "#d33"), 4*len(kills))
+		zinotest.Equal(t, "curves", strings.Count(text, "<polyline"), 4)
+		for d := xml.NewDecoder(strings.NewReader(text)); ; {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	plot("one", []string{"a"}, points[:1], nil)
+}
+
+var (
+	minutes = flag.Float64("soak.minutes", 0, "length of the run (make soak); 0: a test of the soak itself")
+	results = flag.String("soak.out", "", "with -soak.minutes: directory for the report and the plots")
+	pace    = flag.Duration("soak.pace", 100*time.Millisecond, "with -soak.minutes: pause of each client between two operations")
+)
+
+// TestSoak runs the services with kills: as long as the flags say, and else for a few
+// seconds, and again with a session whose file is removed.
+func TestSoak(t *testing.T) {
+	bin, out := t.TempDir(), t.TempDir()
+	zinotest.Must(t, zinotest.Build(bin, "zino/services/..."))
+	if *minutes > 0 {
+		report, err := soak(t.Context(), defaults(bin, *results, time.Duration(*minutes*float64(time.Minute)), *pace))
+		fmt.Print(report)
+		zinotest.Must(t, err)
+		return
+	}
+	o := defaults(bin, out, 12*time.Second, 50*time.Millisecond)
+	o.day, o.kills = 3*time.Second, 700*time.Millisecond
+	report, err := soak(t.Context(), o)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, report)
+	}
+	zinotest.Contains(t, "report", report, "verdict: ok", " kills in the first 6s", " 0 after\n")
+	for _, name := range []string{"mem", "daemon", "repl", files} {
+		if _, err := os.Stat(filepath.Join(out, name+".svg")); err != nil {
+			t.Error(err)
+		}
+	}
+	o.length, o.firstPhase, o.day = time.Minute, 0, time.Minute
+	loses := func(w *world) {
+		sessions, _ := filepath.Glob(filepath.Join(w.cfg.Mem.SessionsDir, "plain-*.jsonl")) // the pattern is valid
+		for _, s := range sessions {
+			if err := os.Remove(s); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Error(err)
+			}
+		}
+	}
+	o.damage = loses
+	began := time.Now()
+	report, err = soak(t.Context(), o)
+	if !errors.Is(err, errLost) || time.Since(began) > 50*time.Second {
+		t.Errorf("with removed sessions: %v after %s\n%s", err, time.Since(began), report)
+	}
+	zinotest.Contains(t, "report", report, "verdict: LOST: the turn #plain ")
+}

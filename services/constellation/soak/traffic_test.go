@@ -1,0 +1,395 @@
+package soak_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// run is one run.
+type run struct {
+	options
+	*world
+	series series
+	began  time.Time
+	days   int
+
+	mu                        sync.Mutex
+	done                      counts
+	writes                    []write // acknowledged on this day
+	failedDuring, failedAfter int
+	failures                  map[string]int // by kind and message
+	verified                  int
+	verifiedAfterKill         int
+}
+
+// counts are operations by their kind.
+type counts map[string]int
+
+func (c counts) total() (n int) {
+	for _, k := range c {
+		n += k
+	}
+	return n
+}
+
+func (c counts) String() string {
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(c)) {
+		parts = append(parts, fmt.Sprintf("%s %d", kind, c[kind]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// write is an acknowledged write.
+type write struct {
+	what  string
+	time  time.Time
+	found func(context.Context) (bool, error) // whether it can be read back
+	drop  func(context.Context) error         // removes it; nil: another write of the day does
+}
+
+// errLost is the error for an acknowledged write that cannot be read back.
+var errLost = errors.New("LOST")
+
+// readLimit is how long a write may be unreadable because services start again.
+const readLimit = time.Minute
+
+// worker is one client: each call is one operation, which returns what was acknowledged.
+type worker struct {
+	kind string
+	op   func(ctx context.Context, day, n int) (*write, error)
+}
+
+// traffic runs days until the end of the run, with kills before the end of the first
+// phase, and samples. It returns the first lost write.
+func (r *run) traffic(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.length)
+	defer cancel()
+	r.done, r.failures = counts{}, map[string]int{}
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer cancel()
+	background.Go(func() {
+		r.every(ctx, r.samples, func() {
+			if r.sample(ctx); r.damage != nil {
+				r.damage(r.world)
+			}
+		})
+	})
+	background.Go(func() {
+		kills, end := context.WithDeadline(ctx, r.began.Add(r.firstPhase))
+		defer end()
+		r.every(kills, r.kills, r.kill)
+	})
+	workers := []worker{{"memory", r.memory}, {"page", r.page}, {"history", r.history}}
+	for _, kind := range []string{"plain", "command", "job", "server"} {
+		workers = append(workers, worker{kind, func(ctx context.Context, day, n int) (*write, error) { return r.turn(ctx, kind, day, n) }})
+	}
+	for ctx.Err() == nil {
+		r.days++
+		if err := r.newProvider(); err != nil {
+			return err
+		}
+		if err := r.dayOf(ctx, workers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dayOf runs all workers for a day, then verifies and removes what they wrote.
+func (r *run) dayOf(ctx context.Context, workers []worker) error {
+	evening := time.Now().Add(r.day)
+	var wg sync.WaitGroup
+	errs := make([]error, len(workers))
+	for i, w := range workers {
+		wg.Go(func() {
+			for n := 0; errs[i] == nil && ctx.Err() == nil && time.Now().Before(evening); n++ {
+				errs[i] = r.operate(ctx, w, n)
+				select {
+				case <-ctx.Done():
+				case <-time.After(r.pace):
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	night, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
+	defer cancel()
+	for _, w := range r.writes {
+		if err := r.verify(night, w); err != nil {
+			return err
+		}
+	}
+	for _, w := range r.writes {
+		if w.drop != nil {
+			if err := r.eventually(night, func() error { return w.drop(night) }); err != nil {
+				return fmt.Errorf("cannot remove %s: %w", w.what, err)
+			}
+		}
+	}
+	r.writes = nil
+	return nil
+}
+
+// operate does one operation and verifies an earlier write of the day.
+func (r *run) operate(ctx context.Context, w worker, n int) error {
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	acknowledged, err := w.op(limited, r.days, n)
+	if ctx.Err() != nil {
+		return nil // the run ends
+	}
+	r.mu.Lock()
+	r.done[w.kind]++
+	if err != nil {
+		// A client that a kill has hit fails; one whose request began long after does not.
+		when := "during kills"
+		if began.Before(r.began.Add(r.firstPhase + readLimit/12)) {
+			r.failedDuring++
+		} else {
+			r.failedAfter++
+			when = "undisturbed"
+		}
+		r.failures[fmt.Sprintf("%s, %s: %v", w.kind, when, err)]++
+	}
+	var earlier write
+	if acknowledged != nil {
+		acknowledged.time = time.Now()
+		r.writes = append(r.writes, *acknowledged)
+		earlier = r.writes[rand.IntN(len(r.writes))]
+	}
+	r.mu.Unlock()
+	if acknowledged == nil {
+		return nil
+	}
+	return r.verify(context.WithoutCancel(ctx), earlier)
+}
+
+// verify reads a write back. Services that start again are waited for.
+func (r *run) verify(ctx context.Context, w write) error {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	found := false
+	if err := r.eventually(ctx, func() (err error) {
+		found, err = w.found(ctx)
+		return err
+	}); err != nil {
+		return fmt.Errorf("cannot read %s, acknowledged %s: %w", w.what, w.time.Format(time.TimeOnly), err)
+	}
+	if !found {
+		return fmt.Errorf("%w: %s, acknowledged %s; last kills: %s; the files are in %s", errLost, w.what, w.time.Format(time.TimeOnly), r.series.lastKills(), r.keep())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verified++
+	if r.series.killedSince(w.time) {
+		r.verifiedAfterKill++
+	}
+	return nil
+}
+
+// keep copies the files of the world to the directory of the report.
+func (r *run) keep() string {
+	dir := filepath.Join(r.out, "lost")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(r.dir, "data"))); err != nil {
+		return err.Error()
+	}
+	if err := os.CopyFS(filepath.Join(dir, "sessions"), os.DirFS(r.cfg.Mem.SessionsDir)); err != nil {
+		return err.Error()
+	}
+	return dir
+}
+
+func (r *run) every(ctx context.Context, interval time.Duration, f func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			f()
+		}
+	}
+}
+
+// kill kills a random service.
+func (r *run) kill() {
+	pids := r.pids()
+	if len(pids) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(pids))
+	name := names[rand.IntN(len(names))]
+	r.series.killed(name, time.Now())
+	_ = syscall.Kill(pids[name], syscall.SIGKILL) // an error: it has ended
+}
+
+// turn runs zino exec in a session of its kind and day.
+func (r *run) turn(ctx context.Context, kind string, day, n int) (*write, error) {
+	session, mark := fmt.Sprintf("%s-%d", kind, day), fmt.Sprintf("#%s %d of day %d.", kind, n, day)
+	cmd := r.command(ctx, "exec", "--session", session, "-p", mark)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if out, err := cmd.Output(); err != nil || strings.TrimSpace(string(out)) != "Done." {
+		return nil, fmt.Errorf("%q, %w, %q", out, cmp.Or(err, errors.New("another answer")), stderr.String())
+	}
+	w := &write{what: "the turn " + mark, found: func(ctx context.Context) (bool, error) {
+		read := proto.ReadSession{SessionID: session}
+		for asked := false; ; {
+			page, err := rpc.Call(ctx, r.clients["mem"], proto.MemReadSession, read)
+			if err != nil {
+				return false, gone(err)
+			}
+			events := string(page.Events)
+			if i := strings.Index(events, mark); i >= 0 {
+				asked, events = true, events[i:]
+			}
+			if asked && strings.Contains(events, "Done.") || !page.More {
+				return asked && strings.Contains(events, "Done."), nil
+			}
+			read.From = page.Next
+		}
+	}}
+	if n == 0 {
+		w.drop = func(ctx context.Context) error {
+			_, err := rpc.Call(ctx, r.clients["mem"], proto.MemRemoveSession, proto.RemoveSession{SessionID: session})
+			return gone(err)
+		}
+	}
+	return w, nil
+}
+
+// gone returns nil for the error that something is not there.
+func gone(err error) error {
+	if e, ok := errors.AsType[*proto.Error](err); ok && e.Code == proto.CodeNotFound {
+		return nil
+	}
+	return err
+}
+
+// memory stores a hard memory.
+func (r *run) memory(ctx context.Context, day, n int) (*write, error) {
+	word := fmt.Sprintf("word%dx%d", day, n)
+	text, err := json.Marshal([]map[string]string{{"role": "user", "content": "The soak remembers " + word}})
+	if err != nil {
+		return nil, err
+	}
+	stored, err := rpc.Call(ctx, r.clients["mem"], proto.MemStoreHard, proto.StoreHard{Messages: text})
+	if err != nil {
+		return nil, err
+	}
+	return &write{
+		what: "the memory " + word,
+		found: func(ctx context.Context) (bool, error) {
+			hits, err := rpc.Call(ctx, r.clients["mem"], proto.MemSearchHard, proto.SearchHard{Query: word, TopK: new(1)})
+			return err == nil && len(hits.Results) == 1 && strings.Contains(string(hits.Results[0].Messages), word), err
+		},
+		drop: func(ctx context.Context) error {
+			_, err := rpc.Call(ctx, r.clients["mem"], proto.MemDeleteHard, proto.DeleteHard{ID: stored.ID})
+			return gone(err)
+		},
+	}, nil
+}
+
+// history has the daemon answer in a channel.
+func (r *run) history(ctx context.Context, day, n int) (*write, error) {
+	channel, mark := fmt.Sprintf("day %d", day), fmt.Sprintf("#plain message %d.", n)
+	if _, err := rpc.CallText(ctx, r.clients["daemon"], proto.DaemonChat, proto.Chat{Message: mark, ChannelID: channel}, nil); err != nil {
+		return nil, err
+	}
+	return &write{what: "the message " + mark, found: func(ctx context.Context) (bool, error) {
+		all, err := rpc.Call(ctx, r.clients["mem"], proto.MemGetHistory, proto.GetHistory{ChannelID: channel})
+		return err == nil && strings.Contains(string(all.Messages), mark), err
+	}}, nil
+}
+
+// page connects a page, appends code to its file as an editor does, and waits for the
+// reply in the file. The page leaves again.
+func (r *run) page(ctx context.Context, day, n int) (*write, error) {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	attached, ended := make(chan proto.Attached, 1), make(chan error, 1)
+	go func() {
+		defer leave() // the REPL has ended the page: no reply will come
+		ended <- r.attach(ctx, fmt.Sprintf("day %d", day), attached)
+	}()
+	var me proto.Attached
+	select {
+	case me = <-attached:
+	case err := <-ended:
+		return nil, cmp.Or(err, errors.New("the REPL ended the page"))
+	}
+	file, mark := filepath.Join(r.cfg.Repl.Dir, me.File), fmt.Sprintf("'mark %d'", n)
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString("```js\n" + mark + "\n```\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	found := func(context.Context) (bool, error) {
+		text, err := os.ReadFile(file)
+		_, after, asked := strings.Cut(string(text), mark)
+		return asked && strings.Contains(after, "```JSON"), err
+	}
+	if err := r.eventually(ctx, func() error {
+		if ok, err := found(ctx); err != nil || !ok {
+			return cmp.Or(err, errors.New("no reply"))
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	w := &write{what: "the reply to " + mark + " in " + me.File, found: found}
+	if n == 0 {
+		w.drop = func(context.Context) error { return os.Remove(file) }
+	}
+	return w, nil
+}
+
+// attach is a page that answers each job with 2.
+func (r *run) attach(ctx context.Context, name string, attached chan<- proto.Attached) error {
+	client := &rpc.Client{Service: "repl", Path: r.cfg.Repl.Socket}
+	defer client.Close()
+	var me proto.Attached
+	_, err := rpc.CallEvents(ctx, client, proto.ReplAttach, proto.Attach{Name: name}, func(typ string, payload []byte) error {
+		switch typ {
+		case "attached":
+			if err := json.Unmarshal(payload, &me); err != nil {
+				return err
+			}
+			attached <- me
+		case "job":
+			var job proto.Job
+			if err := json.Unmarshal(payload, &job); err != nil {
+				return err
+			}
+			_, err := rpc.Call(ctx, r.clients["repl"], proto.ReplResult, proto.JobResult{ID: me.ID, Nonce: me.Nonce, Job: job.Job, OK: true, Kind: "json", Value: "2"})
+			return err
+		}
+		return nil
+	})
+	return err
+}
