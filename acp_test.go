@@ -213,17 +213,6 @@ exit 0
 	e.stop()
 }
 
-// TestDocACP runs the example of docs/acp.md.
-func TestDocACP(t *testing.T) {
-	e := newACP(t)
-	sh := program(e.env, "zino")
-	sh.Path, sh.Args = "/bin/sh", []string{"sh", "-c", strings.Join(shellBlocks(t, "docs/acp.md"), "\n")}
-	p := zinotest.Start(t, sh)
-	zinotest.Equal(t, "exit status", p.Exit(), 0)
-	zinotest.Equal(t, "output", p.Out.String(), "\"zino\"\n")
-	e.stop()
-}
-
 // TestACPClientKilled kills the client, and the agent with its standard input, in a turn:
 // the turn goes on, and no process of theirs is left.
 func TestACPClientKilled(t *testing.T) {

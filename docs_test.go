@@ -21,16 +21,22 @@ var answers = []struct {
 	typed string
 }{
 	{regexp.MustCompile(`(?i)\bkey\b.*: ?$`), "sk-test-of-the-docs"},
+	{regexp.MustCompile(`\[s\]how: ?$`), "y"},
 	{regexp.MustCompile(`^(YOLO · )?claude-sonnet-5-5 · .* %$`), ":q"}, // the status line of a chat
 }
 
 // TestDocCommands types every command of the sh blocks of the README and other pages into
-// a terminal, in order, with an empty home. Each must succeed.
+// a terminal, in order, with an empty home that has the files of blocks with a path behind
+// their language. Each must succeed.
 func TestDocCommands(t *testing.T) {
 	for name, check := range map[string]func(*testing.T, *zinotest.Screen, *fakellm.Server){
 		"README.md":           checkFirstExample,
 		"docs/quick-start.md": checkFirstBug,
+		"docs/acp.md":         shows(`"zino"`),
+		"docs/commands.md":    checkCommands,
 		"docs/hooks.md":       checkHooks,
+		"docs/mcp.md":         shows("  now: Tells the time.", `{"ok":true,"data":{"text":"noon in CET and UTC"}}`, "clock  user  stdio  idle  1 tool  2025-11-25", "It is noon in Oslo."),
+		"docs/trust.md":       checkTrust,
 		"docs/images.md":      checkImages,
 		"docs/schema.md":      checkSchema,
 		"docs/skills.md":      checkFirstSkill,
@@ -50,11 +56,14 @@ func TestDocCommands(t *testing.T) {
 			tree, err := os.Getwd()
 			zinotest.Must(t, err)
 			runLine(t, s, "cd "+tree)
-			blocks := shellBlocks(t, name)
-			if len(blocks) < 6 {
-				t.Fatalf("only %d sh blocks in %s", len(blocks), name)
+			lines, files := blocks(t, name)
+			if len(lines) == 0 {
+				t.Fatalf("no sh block in %s", name)
 			}
-			for _, line := range blocks {
+			for path, content := range files {
+				zinotest.Write(t, filepath.Join(s.Dir, "home", path), content)
+			}
+			for _, line := range lines {
 				runLine(t, s, line)
 			}
 			t.Log(s.History())
@@ -80,21 +89,24 @@ func goEnv(t *testing.T) (env []string) {
 	return env
 }
 
-// shellBlocks returns the lines of the sh blocks of a Markdown file.
-func shellBlocks(t *testing.T, name string) (lines []string) {
+// blocks returns the lines of the sh blocks of a Markdown file, and the contents of blocks
+// with a path below ~ behind their language.
+func blocks(t *testing.T, name string) (lines []string, files map[string]string) {
 	t.Helper()
-	inside := false
+	files = map[string]string{}
+	shell, file := false, ""
 	for line := range strings.SplitSeq(zinotest.Read(t, name), "\n") {
 		switch {
-		case line == "```sh":
-			inside = true
 		case strings.HasPrefix(line, "```"):
-			inside = false
-		case inside:
+			_, file, _ = strings.Cut(line, " ~/")
+			shell = line == "```sh"
+		case shell:
 			lines = append(lines, line)
+		case file != "":
+			files[file] += line + "\n"
 		}
 	}
-	return lines
+	return lines, files
 }
 
 // runLine types a command at the shell's prompt, answers its questions, waits
@@ -153,6 +165,25 @@ func checkFirstExample(t *testing.T, s *zinotest.Screen, provider *fakellm.Serve
 func checkFirstBug(t *testing.T, s *zinotest.Screen, provider *fakellm.Server) {
 	checkMean(t, filepath.Join(s.Dir, "home", "first-bug"))
 	zinotest.Contains(t, "the terminal", s.History(), "-    return sum(xs) / len(xs) + 1", "the test passes.", "Go on with: zino sessions resume")
+}
+
+// shows returns a check for texts on the terminal.
+func shows(want ...string) func(*testing.T, *zinotest.Screen, *fakellm.Server) {
+	return func(t *testing.T, s *zinotest.Screen, _ *fakellm.Server) {
+		zinotest.Contains(t, "the terminal", s.History(), want...)
+	}
+}
+
+func checkCommands(t *testing.T, s *zinotest.Screen, provider *fakellm.Server) {
+	zinotest.Contains(t, "the terminal", s.History(), "It prints a greeting.")
+	want := "Today is " + time.Now().Format(time.DateOnly) + `. Explain hello.py to a beginner: @hello.py\n\nContents of hello.py:\n`
+	zinotest.Contains(t, "the request", string(provider.Requests()[0].Body), want)
+}
+
+func checkTrust(t *testing.T, s *zinotest.Screen, _ *fakellm.Server) {
+	list := "STATE    FILE                     BRINGS\nchanged  .mcp.json                1 MCP server: other\ntrusted  .claude/commands/fix.md  command /fix: Fixes an issue\n"
+	zinotest.Contains(t, "the terminal", s.History(), "1 MCP server (.mcp.json: clock), 1 command.", "Issue 12 is fixed.", list)
+	zinotest.Contains(t, "the page", zinotest.Read(t, "docs/trust.md"), list)
 }
 
 func checkHooks(t *testing.T, s *zinotest.Screen, _ *fakellm.Server) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,6 +140,113 @@ func (e *agentsEnv) trustAll() {
 	}
 }
 
+// TestHooksOfAllEvents runs one hook for all events of a turn, as people write them for other
+// agents: a script with jq that exits with status 2, and one that prints decisions.
+func TestHooksOfAllEvents(t *testing.T) {
+	for _, name := range []string{"guard.sh", "guard.py"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("ZINO_HOME", zinotest.Dir(t))
+			e := newAgents(t, func(cfg *config.Config) { cfg.Agent.ContinueAt = 0.5 },
+				fakellm.Turn{Match: "begin", Usage: &fakellm.Usage{In: 190_000, Out: 1}, Calls: []fakellm.Call{bash(t, "rm -r x"), callOf(t, "write", map[string]any{"path": "a.txt", "content": "text"})}},
+				fakellm.Turn{Text: "Written.", Usage: &fakellm.Usage{In: 190_000, Out: 1}}, fakellm.Turn{Text: "Tested."})
+			var err error
+			e.root, err = filepath.EvalSymlinks(e.root)
+			zinotest.Must(t, err)
+			hooks := filepath.Join(e.root, ".claude/hooks")
+			zinotest.Must(t, os.MkdirAll(hooks, 0o755))
+			zinotest.Write(t, filepath.Join(hooks, name), zinotest.Read(t, script(t, name)))
+			zinotest.Must(t, os.Chmod(filepath.Join(hooks, name), 0o755))
+			settings := map[string]any{}
+			for _, event := range proto.HookEvents {
+				if event != proto.HookPreHandoff { // other agents call it PreCompact
+					settings[event] = []any{map[string]any{"hooks": []any{map[string]any{"type": "command", "command": `"$CLAUDE_PROJECT_DIR"/.claude/hooks/` + name}}}}
+				}
+			}
+			content, err := json.Marshal(map[string]any{"hooks": settings})
+			zinotest.Must(t, err)
+			zinotest.Write(t, filepath.Join(e.root, ".claude/settings.json"), string(content))
+			e.trustAll()
+
+			_, err = rpc.Call(t.Context(), e.daemon, proto.DaemonTurnStart, proto.TurnStart{Message: "forbidden", SessionID: "parent", Root: e.root})
+			zinotest.Error(t, err, proto.ErrDenied, "The message was not sent: hook: not that")
+			e.begin(proto.TurnStart{Mode: "ask", Reachable: true})
+			a := e.approval()
+			events := filepath.Join(e.root, "events.log")
+			zinotest.Eventually(t, "the notification", func() bool { return strings.Contains(zinotest.Read(t, events), "Notification permission_prompt\n") })
+			e.answer(a, proto.Approve{Answer: "once"})
+			zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+			lines := strings.Fields(strings.ReplaceAll(zinotest.Read(t, events), " ", "_"))
+			slices.Sort(lines[4:6]) // the calls of an answer run side by side
+			zinotest.Equal(t, "events", strings.Join(lines, " "),
+				"SessionStart_startup UserPromptSubmit SessionStart_startup UserPromptSubmit PreToolUse_Bash PreToolUse_Write Notification_permission_prompt PostToolUse_Write PreCompact_auto Stop_false Stop_true")
+			results := e.outputs()
+			zinotest.Equal(t, "a refused call", results[0], `{"ok":false,"error":{"code":"denied","message":"hook: no rm"}}`)
+			zinotest.Contains(t, "a call", results[1], `{"ok":true`, `"hook":"lint a.txt"}`)
+			requests := e.provider.Requests()
+			zinotest.Equal(t, "inferences", len(requests), 3)
+			zinotest.Contains(t, "last request", string(requests[2].Body), "from SessionStart", "from UserPromptSubmit", "tests first: Written.")
+			zinotest.Equal(t, "states", e.states("parent"), "running, done") // no handoff
+		})
+	}
+}
+
+// TestHooksAtEachLevel checks that a hook has the rights of the turn's commands.
+func TestHooksAtEachLevel(t *testing.T) {
+	for _, level := range []proto.Level{proto.LevelOff, proto.LevelReadOnly, proto.LevelWorkspaceWrite} {
+		t.Run(string(level), func(t *testing.T) {
+			outside := filepath.Join(zinotest.Dir(t), "outside")
+			try := fmt.Sprintf(`cat >/dev/null; touch inside 2>/dev/null && in=yes || in=no; touch %s 2>/dev/null && out=yes || out=no; echo "$(basename "$ZINO_ROOT") $in $out ${SOME_API_KEY-unset}" >&2; exit 2`, outside)
+			e := newAgents(t, preTool(try), fakellm.Turn{Match: "begin", Calls: []fakellm.Call{bash(t, "touch ran")}}, fakellm.Turn{Text: "Done."})
+			e.cfg.Hooks.Stop = []config.Hook{{Command: `touch stopped; exit 0`}}
+			e.stop()
+			e.start()
+			e.begin(proto.TurnStart{Sandbox: level, Env: map[string]string{"PATH": os.Getenv("PATH"), "SOME_API_KEY": "secret"}})
+			zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+			want := map[proto.Level]string{proto.LevelOff: "yes yes", proto.LevelReadOnly: "no no", proto.LevelWorkspaceWrite: "yes no"}[level]
+			zinotest.Equal(t, "result", e.outputs()[0], `{"ok":false,"error":{"code":"denied","message":"hook: `+filepath.Base(e.root)+" "+want+` unset"}}`)
+			zinotest.Equal(t, "a file of the hook of the daemon", e.has("stopped"), level != proto.LevelReadOnly)
+		})
+	}
+}
+
+// TestLongInputOfHooks gives hooks an input that is too long for the request of exc: one
+// reads all of it, others a part or nothing.
+func TestLongInputOfHooks(t *testing.T) {
+	content := strings.Repeat("é and more\n", 300_000)
+	read := `python3 -c 'import json, sys; e = json.load(sys.stdin); c = e["tool_input"]["content"]; print(json.dumps({"decision": "block", "reason": "%d %s" % (len(c), c == e["zino"]["input"]["content"])}))'`
+	e := newAgents(t, preTool("head -c 10 >/dev/null", "exec <&-; exit 0", read),
+		fakellm.Turn{Match: "begin", Calls: []fakellm.Call{callOf(t, "write", map[string]any{"path": "a.txt", "content": content})}}, fakellm.Turn{Text: "Done."})
+	e.begin(proto.TurnStart{})
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	zinotest.Equal(t, "result", e.outputs()[0], `{"ok":false,"error":{"code":"denied","message":"hook: 3300000 True"}}`)
+}
+
+// TestPreHandoffHooks checks the handoff of a full context: without a hook that blocks it,
+// the turn goes on in another session, and its SessionStart says so.
+func TestPreHandoffHooks(t *testing.T) {
+	e := newAgents(t, func(cfg *config.Config) {
+		cfg.Agent.ContinueAt = 0.5
+		cfg.Hooks.PreHandoff = []config.Hook{{Matcher: "auto", Command: "cat >handoff"}, {Matcher: "manual", Command: "touch manual"}}
+		cfg.Hooks.PreCompact = []config.Hook{{Command: "cat >compact"}}
+		cfg.Hooks.SessionStart = []config.Hook{{Matcher: "compact", Command: "echo it goes on"}}
+	}, fakellm.Turn{Match: "begin", Usage: &fakellm.Usage{In: 190_000, Out: 1}, Calls: []fakellm.Call{bash(t, "echo one")}},
+		forever("", fakellm.Turn{Text: "It was said.", Usage: &fakellm.Usage{In: 10, Out: 1}}))
+	e.begin(proto.TurnStart{})
+	zinotest.Eventually(t, "the end of the turn in the other session", func() bool {
+		for _, turn := range e.turns(proto.ListTurns{All: true}) {
+			if turn.SessionID != "parent" && turn.State == proto.TurnDone {
+				return true
+			}
+		}
+		return false
+	})
+	zinotest.Contains(t, "input", zinotest.Read(t, filepath.Join(e.root, "handoff")), `"hook_event_name":"PreHandoff","trigger":"auto"`)
+	zinotest.Contains(t, "input by the other name", zinotest.Read(t, filepath.Join(e.root, "compact")), `"hook_event_name":"PreCompact","trigger":"auto"`)
+	zinotest.Equal(t, "the hook of another trigger has run", e.has("manual"), false)
+	requests := e.provider.Requests()
+	zinotest.Contains(t, "last request", string(requests[len(requests)-1].Body), "it goes on")
+}
+
 // TestHookScriptsChange changes the scripts of a project's hooks in the middle of a turn:
 // the hooks do not run with them, of agr or of the daemon, and run again with the trusted ones.
 func TestHookScriptsChange(t *testing.T) {
@@ -193,6 +301,27 @@ func TestHookChangesInput(t *testing.T) {
 	if strings.Contains(notices, "failed") {
 		t.Error(notices)
 	}
+}
+
+// TestHookRewrites checks that an input of a hook is checked as one of the model is, and that
+// it has the names of other agents.
+func TestHookRewrites(t *testing.T) {
+	rewrite := func(matcher, input string) config.Hook {
+		return config.Hook{Matcher: matcher, Command: "echo '{\"hookSpecificOutput\":{\"updatedInput\":" + input + "}}'"}
+	}
+	e := newAgents(t, func(cfg *config.Config) {
+		cfg.Hooks.PreToolUse = []config.Hook{rewrite("Bash", `{"command":5}`), rewrite("Read", `{}`), rewrite("Write", `{"file_path":"b.txt","content":"by the hook"}`)}
+	}, fakellm.Turn{Match: "begin", Calls: []fakellm.Call{
+		bash(t, "touch a.txt"), callOf(t, "read", map[string]any{"path": "a.txt"}), callOf(t, "write", map[string]any{"path": "a.txt", "content": "by the model"}),
+	}}, fakellm.Turn{Text: "Done."})
+	e.begin(proto.TurnStart{})
+	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
+	results := e.outputs()
+	zinotest.Contains(t, "another type", results[0], `{"ok":false`, `"code":"invalid_input"`)
+	zinotest.Contains(t, "nothing", results[1], `{"ok":false`, `"code":"invalid_input"`)
+	zinotest.Contains(t, "other names", results[2], `{"ok":true`)
+	zinotest.Equal(t, "what was written", zinotest.Read(t, filepath.Join(e.root, "b.txt")), "by the hook")
+	zinotest.Equal(t, "what the model wanted", e.has("a.txt"), false)
 }
 
 // TestHookAsks checks that a hook can demand a person, and that without one the call is denied.
@@ -250,7 +379,7 @@ func TestHooksOfTurns(t *testing.T) {
 	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
 	requests = e.provider.Requests()
 	zinotest.Equal(t, "inferences without a reason", len(requests), 5)
-	zinotest.Equal(t, "SessionStart", strings.Count(string(requests[4].Body), "branch main"), 0) // the blocked message has begun the session
+	zinotest.Equal(t, "SessionStart", strings.Count(string(requests[4].Body), `\nbranch main`), 1)
 }
 
 // TestHooksOfSteeredMessages checks UserPromptSubmit for messages that come into an open

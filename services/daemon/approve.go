@@ -269,7 +269,7 @@ func (t *turn) ask(ctx context.Context, call openCall, needed *proto.ApprovalNee
 	t.refreshHints(ctx)
 	t.showApproval(a)
 	t.notifyOf(a)
-	t.notification(notifyApproval, "Zino needs an approval for "+a.Call.Tool+": zino approvals show "+a.ID)
+	t.hooks.notification(notifyApproval, "Zino needs an approval for "+a.Call.Tool+": zino approvals show "+a.ID)
 	t.pollApprovals()
 	return a, nil
 }

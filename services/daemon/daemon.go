@@ -141,6 +141,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	srv.KeepWhile(s.wakes.any)
 	go s.renewLeases()
 	srv.BeforeShutdown(s.shutdown)
+	srv.BeforeShutdown(s.awaitNotifications)
 }
 
 // Close closes the connections to other services.

@@ -30,13 +30,15 @@ const (
 	longTurn      = 30 * time.Second // after which the end of a turn is a notification
 	hookedMax     = 1024             // sessions whose hooks are counted
 	settingsBytes = 1 << 20          // of ~/.claude/settings.json
+	lastHooks     = 5 * time.Second  // for the hooks of notifications when the daemon ends
 )
 
 // hooked is what the daemon knows about the hooks of sessions.
 type hooked struct {
 	mu       sync.Mutex
 	sessions map[string]*sessionHooks
-	order    []string // the one that was used first
+	order    []string        // the one that was used first
+	notifies []chan struct{} // closed when the hooks of a notification have ended
 
 	hostFile string // the configuration of the host
 	hostStat string // of hostFile when host was read
@@ -76,6 +78,13 @@ func (h *hooked) starts(id string) bool {
 	first := !known.started
 	known.started = true
 	return first
+}
+
+// didNotStart undoes starts: the first turn of the session is not stored.
+func (h *hooked) didNotStart(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.of(id).started = false
 }
 
 // once reports whether a line was not noted yet in a session.
@@ -339,6 +348,11 @@ func (h *turnHooks) prompt(ctx context.Context, source, message string, fromUser
 		}
 	}
 	if source != "" {
+		defer func() {
+			if err != nil {
+				h.s.hooked.didNotStart(h.session)
+			}
+		}()
 		r, err := h.run(ctx, proto.HookSessionStart, hook.Input{Source: source})
 		if err != nil {
 			return nil, err
@@ -526,8 +540,7 @@ const (
 )
 
 // notification runs the hooks of a notification, and does not wait for them.
-func (t *turn) notification(kind, message string) {
-	h := t.hooks
+func (h *turnHooks) notification(kind, message string) {
 	if h == nil || !h.set.Any(proto.HookNotification) {
 		return
 	}
@@ -535,21 +548,48 @@ func (t *turn) notification(kind, message string) {
 	if kind == notifyEnd {
 		after.turn = "" // it has ended
 	}
+	done := make(chan struct{})
+	running, log := &h.s.hooked, h.s.log
+	running.mu.Lock()
+	running.notifies = append(running.notifies, done)
+	running.mu.Unlock()
 	go func() {
-		res, err := after.run(t.life, proto.HookNotification, hook.Input{Kind: kind, Message: message})
+		defer func() {
+			running.mu.Lock()
+			defer running.mu.Unlock()
+			running.notifies = slices.DeleteFunc(running.notifies, func(c chan struct{}) bool { return c == done })
+			close(done)
+		}()
+		res, err := after.run(h.s.life, proto.HookNotification, hook.Input{Kind: kind, Message: message})
 		for _, line := range res.Notices {
-			t.Service.log.Warn("a hook of a notification", "session", after.session, "notice", line)
+			log.Warn("a hook of a notification", "session", after.session, "notice", line)
 		}
 		if err != nil {
-			t.Service.log.Warn("the hooks of a notification were not run", "session", after.session, "error", err)
+			log.Warn("the hooks of a notification were not run", "session", after.session, "error", err)
 		}
 	}()
 }
 
-// notifyOfEnd runs the hooks for the end of a long turn.
-func (t *turn) notifyOfEnd() {
-	if t.parent == nil && !t.began.IsZero() && time.Since(t.began) > longTurn {
-		t.notification(notifyEnd, "Zino has finished the turn.")
+// awaitNotifications lets the hooks of notifications end, for some time: a turn does not
+// wait for them, and the services of a private constellation end with it.
+func (s *Service) awaitNotifications(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastHooks)
+	defer cancel()
+	s.hooked.mu.Lock()
+	running := slices.Clone(s.hooked.notifies)
+	s.hooked.mu.Unlock()
+	for _, done := range running {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// notifyOfEnd runs the hooks for the end of a turn, if it was long.
+func (h *turnHooks) notifyOfEnd(began time.Time) {
+	if !began.IsZero() && time.Since(began) > longTurn {
+		h.notification(notifyEnd, "Zino has finished the turn.")
 	}
 }
 

@@ -195,6 +195,8 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 	uid := rpc.PeerUID(ctx)
 	p, err := s.assemble(ctx, req, uid, &proto.Build{SessionID: req.SessionID, UserMessage: req.Message})
 	hooks := s.hooksFor(p.project, req, uid, "", nil)
+	began := time.Now()
+	defer func() { hooks.notifyOfEnd(began) }()
 	var blocks []string
 	if err == nil {
 		source := ""
@@ -502,7 +504,9 @@ func (t *turn) finish() {
 		}
 		if !open {
 			t.endApprovals(t.session.id, t.id)
-			t.notifyOfEnd()
+			if t.parent == nil {
+				t.hooks.notifyOfEnd(t.began)
+			}
 		}
 		t.remove(t)
 		t.cancel()
