@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"unicode"
+	"unicode/utf8"
 
 	"zino/pkg/catalog/frontmatter"
 	"zino/pkg/text"
@@ -235,13 +236,7 @@ func parse(body string) (parts []part) {
 	}
 	before := ' '
 	for i := 0; i < len(body); {
-		r, size := rune(body[i]), 1
-		if r >= 0x80 {
-			for _, r = range body[i:] {
-				break
-			}
-			size = len(string(r))
-		}
+		r, size := utf8.DecodeRuneInString(body[i:])
 		switch {
 		case r == '!' && strings.HasPrefix(body[i+1:], "`"):
 			if end := strings.IndexByte(body[i+2:], '`'); end > 0 {

@@ -97,15 +97,11 @@ func (f *found) parseMCP(content []byte) error {
 		fmt.Fprintf(&details, "%s: %s\n", text.VisibleLine(name), text.VisibleLine(line.String()))
 	}
 	f.Details = details.String()
-	f.content, err = json.Marshal(map[string]any{"mcpServers": orEmpty(servers)})
-	return err
-}
-
-func orEmpty(m map[string]any) map[string]any {
-	if m == nil {
-		return map[string]any{}
+	if servers == nil {
+		servers = map[string]any{}
 	}
-	return m
+	f.content, err = json.Marshal(map[string]any{"mcpServers": servers})
+	return err
 }
 
 // texts returns a text, or the texts of a list.

@@ -34,7 +34,7 @@ func Report(root, home string, store *Store) (proto.TrustReport, error) {
 // question asks about all files that have no answer.
 func question(root string, all []found) string {
 	var parts, scripts []string
-	count := map[string]int{}
+	count, changed := map[string]int{}, map[string]int{} // by kind
 	for _, f := range all {
 		if f.State != proto.TrustNew && f.State != proto.TrustChanged {
 			continue
@@ -55,15 +55,15 @@ func question(root string, all []found) string {
 		default:
 			count[f.Kind]++
 			if f.State == proto.TrustChanged {
-				count[f.Kind+" changed"]++
+				changed[f.Kind]++
 			}
 		}
 	}
 	for _, kind := range []string{proto.TrustSkill, proto.TrustCommand} {
 		if n := count[kind]; n > 0 {
 			part := text.Count(n, kind)
-			if changed := count[kind+" changed"]; changed > 0 {
-				part += " (" + strconv.Itoa(changed) + " changed)"
+			if changed[kind] > 0 {
+				part += " (" + strconv.Itoa(changed[kind]) + " changed)"
 			}
 			parts = append(parts, part)
 		}
