@@ -111,15 +111,17 @@ func (s *Service) expand(ctx context.Context, req *proto.Chat) error {
 		return proto.Errorf(proto.CodeInvalid, "the command /%s cannot be used: %s: %s", req.Command, text.VisibleLine(all[i].Path), all[i].Problem)
 	}
 	c := all[i]
-	if c.Text != nil {
-		text, files, err := c.Text(ctx, req.Arguments)
-		if err != nil {
-			return err
-		}
-		req.Message, req.Files = text, append(req.Files, files...)
-		return nil
-	}
 	b := &expansion{s: s, req: *req, uid: uid, room: expandReadAll}
+	if c.Text != nil {
+		message, files, err := c.Text(ctx, req.Arguments)
+		for _, f := range files {
+			if !b.attach(f) {
+				message += "\n\n[" + text.VisibleLine(kind.Name(f.Name)) + " is left out]"
+			}
+		}
+		req.Message, req.Files = message, append(req.Files, b.files...)
+		return err
+	}
 	body, err := c.Expand(ctx, req.Arguments, slash.Host{Run: b.run, Read: b.read})
 	if err != nil {
 		if _, ok := errors.AsType[*proto.Error](err); !ok && ctx.Err() == nil {
@@ -265,16 +267,18 @@ func (b *expansion) list(ctx context.Context, path string) (content string, ok b
 	return content, true, nil
 }
 
-// attach attaches an image or PDF file to the message. One that has to be prepared is
-// named only: the daemon does not link the decoders.
-func (b *expansion) attach(f proto.FileData) {
+// attach attaches an image or PDF file to the message, unless it would have to be
+// prepared: the daemon does not link the decoders.
+func (b *expansion) attach(f proto.FileData) bool {
 	size := len(f.Data)
 	for _, other := range b.files {
 		size += len(other.Data)
 	}
-	if kind.Ready(f.Data) && size <= filesMax && len(b.files) < proto.AttachmentsMax {
-		b.files = append(b.files, f)
+	if !kind.Ready(f.Data) || size > filesMax || len(b.files) == proto.AttachmentsMax {
+		return false
 	}
+	b.files = append(b.files, f)
+	return true
 }
 
 // cutHome returns the path that ~/ at the start of a path stands for.

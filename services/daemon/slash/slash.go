@@ -301,12 +301,13 @@ func (a args) word(digit string) string {
 	return ""
 }
 
-// replace calls with for each placeholder, whose offset is at.
+// replace calls with for each placeholder, whose offset is at. It stops when the text is
+// longer than textMax.
 func (a args) replace(s string, with func(name string, at int) string) string {
 	var b strings.Builder
 	for at := 0; ; {
 		m := placeholder.FindStringIndex(s[at:])
-		if m == nil {
+		if m == nil || b.Len() > textMax {
 			b.WriteString(s[at:])
 			return b.String()
 		}
@@ -330,9 +331,13 @@ func (a args) script(s string) string {
 	for _, word := range a.words {
 		set.WriteString(" " + Quote(word))
 	}
+	var q quoting
+	read := 0
 	return set.String() + "\n" + a.replace(s, func(name string, at int) string {
 		variable := "${" + name + "-}"
-		switch quoteAt(s[:at]) {
+		q.read(s[read:at])
+		read = at
+		switch q.open {
 		case '\'':
 			return `'"` + variable + `"'`
 		case '"':
@@ -342,22 +347,25 @@ func (a args) script(s string) string {
 	})
 }
 
-// quoteAt returns the quote of a shell that is open behind s; 0: none is.
-func quoteAt(s string) (open rune) {
-	skip := false
+// quoting is the state of a shell that reads a command.
+type quoting struct {
+	open rune // the quote that is open; 0: none is
+	skip bool // the next character is escaped
+}
+
+func (q *quoting) read(s string) {
 	for _, r := range s {
 		switch {
-		case skip:
-			skip = false
-		case r == '\\' && open != '\'':
-			skip = true
-		case open == 0 && (r == '\'' || r == '"'):
-			open = r
-		case r == open:
-			open = 0
+		case q.skip:
+			q.skip = false
+		case r == '\\' && q.open != '\'':
+			q.skip = true
+		case q.open == 0 && (r == '\'' || r == '"'):
+			q.open = r
+		case r == q.open:
+			q.open = 0
 		}
 	}
-	return open
 }
 
 // Quote returns s as one word of a shell.

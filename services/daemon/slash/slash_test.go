@@ -71,6 +71,18 @@ func TestExpandLimits(t *testing.T) {
 	if _, err := c.Expand(t.Context(), "", h); err == nil {
 		t.Error("too many commands ran")
 	}
+	body, long := strings.Repeat("$ARGUMENTS ", 2000), strings.Repeat("x", argsMax)
+	if n := len(args{all: long}.insert(body)); n > textMax+argsMax+len(body) {
+		t.Errorf("arguments made %d bytes", n)
+	}
+	c = New("x", "x.md", "user", []byte(body))
+	if _, err := c.Expand(t.Context(), long, h); err == nil {
+		t.Error("too long a text is sent")
+	}
+	c = New("x", "x.md", "user", []byte("!`: "+strings.Repeat("$1", 10000)+"`"))
+	if got, err := c.Expand(t.Context(), "x", h); err != nil || got != "" {
+		t.Errorf("many placeholders: %q, %v", got, err)
+	}
 }
 
 func TestFiles(t *testing.T) {
