@@ -116,7 +116,7 @@ func TestCalls(t *testing.T) {
 		}, {
 			"a result with text and an image",
 			call3("mcp__a__b", `{}`, `"ok":true,"duration_ms":1,"result":{"ok":true,"data":{"text":"Here it is."}},"attachments":[{"id":"sha256:0","name":"1.png","media_type":"image/png","bytes":18,"width":30,"height":20}]`),
-			[]string{"✓ mcp__a__b  2 lines  0.00s", "    Here it is.", "    attached 1.png, 30x20"},
+			[]string{"✓ a.b  2 lines  0.00s", "    Here it is.", "    attached 1.png, 30x20"},
 			2,
 		}, {
 			"an edit shows its diff",
