@@ -415,7 +415,7 @@ func (t *turn) startSource() string {
 	switch {
 	case t.continues != nil:
 		return "compact"
-	case t.log.Next > 0:
+	case t.logFrom > 0 || t.log.Asked():
 		return "resume"
 	}
 	return "startup"

@@ -129,6 +129,9 @@ type Turn struct {
 	provider, model string // of the last inference
 }
 
+// Asked reports whether the log has a message of the user.
+func (l *Log) Asked() bool { return l.user >= 0 }
+
 // Say is a message of turn_say.
 type Say struct {
 	ID, Turn, Mode, Text, Context, RequestID string

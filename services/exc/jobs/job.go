@@ -94,15 +94,19 @@ func (job *Job) start(ctx context.Context, spec Spec) error {
 	if j.tree != nil && j.cfg.Socket == "" {
 		group, err := j.tree.NewNamed(groupPrefix+job.rec.ID, limits)
 		if err == nil {
+			job.mu.Lock() // it is listed already
 			job.group = group
 			job.rec.Unlimited = append(job.rec.Unlimited, j.tree.Unlimited(limits)...)
 			job.rec.Means = append([]string{"cgroup"}, job.rec.Means...)
+			job.mu.Unlock()
 		} else {
 			j.log.Warn("no control group for a job", "error", err)
 		}
 	}
 	if job.group == nil && j.cfg.Socket == "" {
+		job.mu.Lock()
 		job.rec.Unlimited = append(job.rec.Unlimited, limits.Names()...)
+		job.mu.Unlock()
 	}
 	if err := job.rec.write(job.dir); err != nil {
 		return err
