@@ -35,6 +35,7 @@ func TestSourcesOfHooks(t *testing.T) {
 	zinotest.WriteFiles(t, dir, map[string]string{".claude/settings.json": `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"other"},{"type":"prompt"}]}]}}`})
 	host := filepath.Join(dir, "host.toml")
 	cfg := config.Default()
+	cfg.Daemon.DataDir = filepath.Join(dir, "daemon")
 	cfg.Hooks.Stop = []config.Hook{{Command: "own"}}
 	s := New(cfg, slog.New(slog.DiscardHandler))
 	defer s.Close()
@@ -81,6 +82,7 @@ func TestNotificationOfTheEnd(t *testing.T) {
 		})
 	})
 	cfg := config.Default()
+	cfg.Daemon.DataDir = filepath.Join(zinotest.Dir(t), "daemon")
 	cfg.Hooks.Notification = []config.Hook{{Matcher: "idle_prompt", Command: "notify"}, {Matcher: "permission_prompt", Command: "never"}}
 	s := New(cfg, slog.New(slog.DiscardHandler))
 	defer s.Close()
