@@ -144,17 +144,17 @@ func (k *killedServers) round(t *testing.T, n int, dice *rand.Rand) {
 	zinotest.Write(t, block, "")
 	k.start(t, "calls", fmt.Sprint("hold please, round ", n))
 	k.start(t, "hooks", fmt.Sprint("bash please, round ", n))
-	zinotest.Eventually(t, "the call and the hook run", func() bool { return exists(held) && exists(hooked) })
+	var server, hook []int
+	zinotest.Eventually(t, "the call and the hook run", func() bool {
+		server, hook = having(k.server), having(k.hook)
+		return exists(held) && exists(hooked) && len(server) >= 4 && len(hook) >= 4
+	})
 	for _, file := range []string{block, held, hooked} { // a hook that runs again does not wait
 		zinotest.Must(t, os.Remove(file))
 	}
 	time.Sleep(time.Duration(dice.IntN(20)) * time.Millisecond)
 
 	v := serverVictims[dice.IntN(len(serverVictims))]
-	server, hook := having(k.server), having(k.hook)
-	if len(server) < 4 || len(hook) < 4 {
-		t.Fatalf("round %d: %d processes of the server, %d of the hook", n, len(server), len(hook))
-	}
 	var doomed []int
 	if v.server {
 		doomed = append(doomed, server...)

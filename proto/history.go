@@ -105,4 +105,5 @@ var Changelog = [...]string{
 	"100 2026-11-24  forget of mcp",
 	"101 2026-11-24  attachments of call_result: read returns images and PDF files",
 	"102 2026-11-24  ask of call of mcp",
+	"103 2026-11-24  server_tokens of search of mcp, needed of its answer; server_token of prompt and test",
 }

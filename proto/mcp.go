@@ -140,6 +140,9 @@ type SearchTools struct {
 	Project Raw `json:"project,omitzero"`
 	// Client, as of servers.
 	Client Raw `json:"client,omitzero"`
+	// ServerTokens are the tokens of servers that a host's constellation needs to start
+	// them: those that an answer with needed led to.
+	ServerTokens []string `json:"server_tokens,omitzero"`
 }
 
 // FoundTools are the tools that a search found.
@@ -157,6 +160,9 @@ type FoundTools struct {
 	Instructions map[string]string `json:"instructions,omitzero"`
 	// Problems are the servers that could not be asked, a line each.
 	Problems []string `json:"problems,omitzero"`
+	// Needed are the tokens without which servers could not be asked, each of the kind
+	// server.
+	Needed []*ApprovalNeeded `json:"needed,omitzero"`
 }
 
 // CallTool is a call of a tool of a server.
@@ -278,6 +284,8 @@ type GetMCPPrompt struct {
 	Project Raw `json:"project,omitzero"`
 	// Client, as of servers.
 	Client Raw `json:"client,omitzero"`
+	// ServerToken, as of call.
+	ServerToken string `json:"server_token,omitzero"`
 }
 
 // PromptText is the text of a prompt.
@@ -301,6 +309,8 @@ type TestServer struct {
 	Tool string `json:"tool,omitzero"`
 	// Arguments are its arguments, an object.
 	Arguments Raw `json:"arguments,omitzero"`
+	// ServerToken, as of call. The daemon sets it.
+	ServerToken string `json:"server_token,omitzero"`
 }
 
 // ServerReport is the result of a test.

@@ -82,12 +82,18 @@ func decodeServer(payload []byte) (t Server, err error) {
 // IsServer reports whether a token is, by its form, that of a server: zino-mcp gets it as
 // the grant of a call, and passes it on to exc.
 func IsServer(token string) bool {
+	_, ok := ClaimedServer(token)
+	return ok
+}
+
+// ClaimedServer returns the definition for which a token is, by its form, that of a server.
+// Its signature is not verified.
+func ClaimedServer(token string) (definition string, ok bool) {
 	payload, _, _ := strings.Cut(token, ".")
 	text, err := base64.RawURLEncoding.DecodeString(payload)
-	var t struct {
-		Kind string `json:"kind"`
-	}
-	return err == nil && json.Unmarshal(text, &t) == nil && t.Kind == serverKind
+	var t struct{ Kind, Definition string }
+	ok = err == nil && json.Unmarshal(text, &t) == nil && t.Kind == serverKind
+	return t.Definition, ok
 }
 
 // Server decides about a program that belongs to no turn, by the token of a server: want is

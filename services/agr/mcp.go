@@ -41,13 +41,26 @@ func searchTools(servers []string) []tool {
 }
 
 // searchMCP lists tools: a line each, and the schemas of the best ones behind.
-func (t *turn) searchMCP(_ *call, f fields) result {
+func (t *turn) searchMCP(c *call, f fields) result {
 	query, err := f.text("query")
 	server, serverErr := f.text("server")
 	if err := errors.Join(err, serverErr); err != nil {
 		return malformedCall(err)
 	}
-	found, err := rpc.Call(t.ctx, t.mcp, proto.MCPSearch, proto.SearchTools{Query: query, Server: server, Root: t.req.Root, Project: t.req.Project, Client: t.req.Client})
+	req := proto.SearchTools{Query: query, Server: server, Root: t.req.Root, Project: t.req.Project, Client: t.req.Client}
+	found, err := rpc.Call(t.ctx, t.mcp, proto.MCPSearch, req)
+	for _, needed := range found.Needed { // servers of a host's constellation that never ran
+		token, err := t.askPerson(c, needed)
+		if _, ok := errors.AsType[stopped](err); ok {
+			return failed(err)
+		}
+		if err == nil { // else it stays among the problems
+			req.ServerTokens = append(req.ServerTokens, token)
+		}
+	}
+	if len(req.ServerTokens) > 0 {
+		found, err = rpc.Call(t.ctx, t.mcp, proto.MCPSearch, req)
+	}
 	if err != nil {
 		return failed(err)
 	}

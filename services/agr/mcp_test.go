@@ -25,6 +25,9 @@ type servers struct {
 	fails error
 	found proto.FoundTools
 	lists rpctest.Record[proto.ListServers]
+
+	searches rpctest.Record[proto.SearchTools]
+
 	calls rpctest.Record[proto.CallTool]
 	call  func(ctx context.Context, req proto.CallTool, out *rpc.Out) (proto.ToolResult, error)
 
@@ -37,7 +40,10 @@ func (m *servers) register(s *rpc.Server) {
 		m.lists.Add(req)
 		return m.list, m.fails
 	})
-	rpc.Handle(s, proto.MCPSearch, func(context.Context, proto.SearchTools) (proto.FoundTools, error) { return m.found, m.fails })
+	rpc.Handle(s, proto.MCPSearch, func(_ context.Context, req proto.SearchTools) (proto.FoundTools, error) {
+		m.searches.Add(req)
+		return m.found, m.fails
+	})
 	rpc.HandleEvents(s, proto.MCPCall, func(ctx context.Context, req proto.CallTool, out *rpc.Out) (proto.ToolResult, error) {
 		req.Arguments = bytes.Clone(req.Arguments)
 		m.calls.Add(req)
@@ -433,5 +439,35 @@ func TestMCPServerToken(t *testing.T) {
 		}
 		zinotest.Contains(t, "end", f.finish(), "Done.")
 		zinotest.Equal(t, "the result", toolResults(t, e.rtr.asked()[1])[0], string(said("yes "+server)))
+	}
+}
+
+// TestMCPSearchTokens: servers that need a token to start get the daemon's, those that get
+// none stay among the problems.
+func TestMCPSearchTokens(t *testing.T) {
+	t.Parallel()
+	m := &servers{}
+	m.found.Problems = []string{"other: it needs the token of a server", "pg: it needs the token of a server"}
+	for _, definition := range []string{"sha256:other", "sha256:pg"} {
+		m.found.Needed = append(m.found.Needed, &proto.ApprovalNeeded{
+			Kind: proto.ApprovalServer, Call: proto.AskedCall{Tool: "pipe", Input: proto.Raw("{}"), Sandbox: "unit", Files: []string{}}, Digest: definition, Reasons: []string{},
+		})
+	}
+	e := newMCP(t, m, asks("", native("a", "mcp_search", `{"query":"sql"}`)), says("Done."))
+	f := e.follow(question, "")
+	_, at := f.until()
+	f.ok(at, "")
+	_, at = f.until()
+	zinotest.Equal(t, "first", at.Needed.Digest, "sha256:other")
+	f.ok(at, `,"results":{"a":{"ok":false,"error":{"code":"denied","message":"no such server"}}}`)
+	_, at = f.until()
+	zinotest.Equal(t, "second", at.Needed.Digest, "sha256:pg")
+	m.found.Needed, m.found.Problems = nil, m.found.Problems[:1]
+	f.ok(at, `,"grants":{"a":"token"}`)
+	f.finish()
+	zinotest.Equal(t, "result", toolResults(t, e.rtr.asked()[1])[0], string(said("other: it needs the token of a server")))
+	searches := m.searches.All()
+	if len(searches) != 2 || len(searches[0].ServerTokens) != 0 || !slices.Equal(searches[1].ServerTokens, []string{"token"}) {
+		t.Errorf("searches %+v", searches)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"zino/pkg/config"
 	"zino/pkg/gate"
 	"zino/pkg/mask"
 	"zino/pkg/realpath"
@@ -161,30 +162,55 @@ func (t *turn) decide(r *relay, call openCall, needed *proto.ApprovalNeeded) (to
 	return "", denied(fmt.Sprintf("no person has answered: %s is %s", a.ID, a.State)), false
 }
 
+// serverOf returns what the token of an MCP server of the configuration says; false if it
+// needs none.
+func (s *Service) serverOf(ctx context.Context, server config.MCPServer, root string) (gate.Server, bool) {
+	if len(server.Command) == 0 || server.Enabled != nil && !*server.Enabled {
+		return gate.Server{}, false
+	}
+	dir := server.Cwd
+	if dir == "{root}" {
+		dir = root
+	}
+	variables := slices.Concat(slices.Collect(maps.Keys(server.Env)), slices.Collect(maps.Keys(server.Secrets)))
+	level := server.Sandbox
+	if level == "" {
+		level = s.capabilities(ctx).Sandbox
+	}
+	return gate.Server{
+		Definition: gate.ServerDefinition(server.Command, variables, dir), Sandbox: level, Network: server.Network == nil || *server.Network || !level.Confined(),
+	}, true
+}
+
+// serverToken returns the token with which mcp starts the server of that name, empty where
+// none is needed: only the host's constellation demands it.
+func (s *Service) serverToken(ctx context.Context, name, root string) (string, error) {
+	if s.signer == nil || !s.cfg.Gate.RequireToken {
+		return "", nil
+	}
+	server, ok := s.serverOf(ctx, s.servers.Get()[name], root)
+	if !ok {
+		return "", nil
+	}
+	return s.signer.SignServer(server, time.Now())
+}
+
 // signServer returns the token of an MCP server of the configuration.
 func (t *turn) signServer(r *relay, needed *proto.ApprovalNeeded) (token string, result proto.Raw, parked bool) {
-	caps := t.capabilities(r.ctx)
 	req := t.options()
 	servers := t.servers.Get()
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		server := servers[name]
-		dir := server.Cwd
-		if dir == "{root}" {
-			dir = cmp.Or(req.Root, req.Cwd)
-		}
-		variables := slices.Concat(slices.Collect(maps.Keys(server.Env)), slices.Collect(maps.Keys(server.Secrets)))
-		if len(server.Command) == 0 || server.Enabled != nil && !*server.Enabled || gate.ServerDefinition(server.Command, variables, dir) != needed.Digest {
+		server, ok := t.serverOf(r.ctx, servers[name], cmp.Or(req.Root, req.Cwd))
+		if !ok || server.Definition != needed.Digest {
 			continue
 		}
-		level := cmp.Or(server.Sandbox, caps.Sandbox)
-		network := server.Network == nil || *server.Network || !level.Confined()
-		if needed.Call.Sandbox != level || needed.Call.Network && !network {
+		if needed.Call.Sandbox != server.Sandbox || needed.Call.Network && !server.Network {
 			return "", denied(fmt.Sprintf("the MCP server %s does not fit the configuration: its sandbox or its network is another", name)), false
 		}
 		if t.signer == nil {
 			return "", denied("approvals are not available: " + t.signerErr.Error()), false
 		}
-		token, err := t.signer.SignServer(gate.Server{Definition: needed.Digest, Sandbox: level, Network: network}, time.Now())
+		token, err := t.signer.SignServer(server, time.Now())
 		if err != nil {
 			return "", denied("approvals are not available: " + err.Error()), false
 		}

@@ -319,7 +319,7 @@ func (s *Service) forward(ctx context.Context, req proto.Forward, out *rpc.Out) 
 		if s.cfg.Gate.RequireToken && rpc.PeerUID(ctx) != 0 && !slices.Contains(reads, typ) {
 			return proto.Errorf(proto.CodeDenied, "the MCP servers of the host, and their logins, are root's: run it with sudo")
 		}
-		if req.Request, err = s.withProject(ctx, req.Request); err != nil {
+		if req.Request, err = s.withProject(ctx, typ, req.Request); err != nil {
 			return err
 		}
 	}

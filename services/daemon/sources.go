@@ -68,7 +68,11 @@ func (s *Service) promptCommands(ctx context.Context, root string, project trust
 				if err != nil {
 					return "", nil, err
 				}
-				got, err := rpc.Call(ctx, s.mcp, proto.MCPPrompt, proto.GetMCPPrompt{Server: p.Server, Name: p.Name, Arguments: values, Root: root, Project: project.MCP})
+				token, err := s.serverToken(ctx, p.Server, root)
+				if err != nil {
+					return "", nil, err
+				}
+				got, err := rpc.Call(ctx, s.mcp, proto.MCPPrompt, proto.GetMCPPrompt{Server: p.Server, Name: p.Name, Arguments: values, Root: root, Project: project.MCP, ServerToken: token})
 				return got.Text, got.Attachments, err
 			},
 		})

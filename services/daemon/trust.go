@@ -44,15 +44,16 @@ func (s *Service) setTrust(ctx context.Context, req proto.SetTrust) (proto.Empty
 	return proto.Empty{}, trust.Set(req, os.Getenv("HOME"), s.answers)
 }
 
-// withProject returns a request to mcp with the trusted servers of its root. Those that the
-// caller names are dropped.
-func (s *Service) withProject(ctx context.Context, request proto.Raw) (proto.Raw, error) {
+// withProject returns a request to mcp with the trusted servers of its root, and for a test
+// with the token of the server. Those that the caller names are dropped.
+func (s *Service) withProject(ctx context.Context, typ string, request proto.Raw) (proto.Raw, error) {
 	request, err := withMember(request, "client", nil)
 	if err != nil {
 		return nil, err
 	}
 	var at struct {
-		Root string `json:"root"`
+		Root   string `json:"root"`
+		Server string `json:"server"`
 	}
 	if err := wire.DecodeReply(request, &at); err != nil {
 		return nil, proto.Errorf(proto.CodeInvalid, "Invalid request: field %q: %v", "request", err)
@@ -61,5 +62,12 @@ func (s *Service) withProject(ctx context.Context, request proto.Raw) (proto.Raw
 	if err != nil {
 		return nil, err
 	}
-	return withMember(request, "project", project.MCP)
+	if request, err = withMember(request, "project", project.MCP); err != nil || typ != proto.MCPTest.Type {
+		return request, err
+	}
+	token, err := s.serverToken(ctx, at.Server, at.Root)
+	if err != nil {
+		return nil, err
+	}
+	return withMember(request, "server_token", wire.AppendString(nil, token))
 }

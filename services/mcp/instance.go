@@ -276,7 +276,7 @@ func (in *instance) failed(err error) {
 	defer in.s.pool.mu.Unlock()
 	h := in.s.pool.historyOf(in.d.key())
 	h.login = errors.Is(err, errNeedsLogin)
-	if h.login || errors.Is(err, proto.ErrApproval) || in.isEnding() || in.program != nil && in.program.endedWithExc() {
+	if h.login || errors.Is(err, proto.ErrApproval) || in.isEnding() || in.program != nil && in.program.stoppedByExc() {
 		return
 	}
 	h.fail(err, time.Now())

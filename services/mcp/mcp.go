@@ -374,7 +374,7 @@ func (s *Service) Read(ctx context.Context, req proto.ReadResource) (proto.ToolR
 	}
 	var reply *mcp.ReadResourceResult
 	if err == nil {
-		err = s.ask(ctx, d, req.SessionID, req.Token, func(ctx context.Context, session *mcp.ClientSession, token string) error {
+		err = s.ask(ctx, d, req.SessionID, req.Token, "", func(ctx context.Context, session *mcp.ClientSession, token string) error {
 			params := &mcp.ReadResourceParams{URI: req.URI}
 			params.SetProgressToken(token)
 			reply, err = session.ReadResource(ctx, params)
@@ -412,11 +412,11 @@ func turnOf(key string) string {
 }
 
 // ask asks a server for something other than a call of a tool.
-func (s *Service) ask(ctx context.Context, d *definition, session, turnToken string, ask func(ctx context.Context, session *mcp.ClientSession, token string) error) error {
+func (s *Service) ask(ctx context.Context, d *definition, session, turnToken, serverToken string, ask func(ctx context.Context, session *mcp.ClientSession, token string) error) error {
 	c := &call{session: session, token: turnToken, limit: d.timeout()}
 	ctx, cancel := c.limited(ctx, d.max())
 	defer cancel()
-	in, err := s.acquire(ctx, d, "")
+	in, err := s.acquire(ctx, d, serverToken)
 	if err == nil {
 		defer in.release()
 		err = in.do(ctx, c, func(ctx context.Context, token string) error {
@@ -451,7 +451,7 @@ func (s *Service) Prompt(ctx context.Context, req proto.GetMCPPrompt) (proto.Pro
 	d, err := s.usable(scope{req.Root, req.Project, req.Client}, req.Server)
 	var reply *mcp.GetPromptResult
 	if err == nil {
-		err = s.ask(ctx, d, "", "", func(ctx context.Context, session *mcp.ClientSession, token string) error {
+		err = s.ask(ctx, d, "", "", req.ServerToken, func(ctx context.Context, session *mcp.ClientSession, token string) error {
 			params := &mcp.GetPromptParams{Name: req.Name, Arguments: req.Arguments}
 			params.SetProgressToken(token)
 			reply, err = session.GetPrompt(ctx, params)
@@ -523,7 +523,7 @@ func (s *Service) Test(ctx context.Context, req proto.TestServer) (proto.ServerR
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, d.max(), errTimeout)
 	defer cancel()
-	started, startErr := s.acquire(ctx, d, "")
+	started, startErr := s.acquire(ctx, d, req.ServerToken)
 	reply.DurationMS = time.Since(began).Milliseconds()
 	if startErr == nil {
 		defer started.release()

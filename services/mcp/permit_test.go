@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"zino/pkg/gate"
+	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
 	"zino/proto"
 )
@@ -90,4 +91,50 @@ func TestHostIgnoresProjects(t *testing.T) {
 	e := newEnv(t, server("test", "")+"[gate]\nrequire_token = true\n")
 	list := e.servers(proto.ListServers{Root: "/", Project: proto.Raw(`{"mcpServers":{"p":{"command":"x"}}}`), Client: proto.Raw(`{"mcpServers":{"c":{"command":"x"}}}`)})
 	zinotest.Equal(t, "servers", len(list.Servers), 1)
+}
+
+// TestHostServers: a host's constellation starts a server only with the daemon's token for it.
+func TestHostServers(t *testing.T) {
+	e := prepare(t, server("test", "")+server("other", "", "other")+"[gate]\nrequire_token = true\n[exc]\n")
+	signer, err := gate.OpenSigner(e.cfg.Daemon.DataDir, gate.PublicPath(e.cfg.Daemon.Socket))
+	zinotest.Must(t, err)
+	e.startExc()
+	e = e.open()
+	search := func(tokens ...string) proto.FoundTools {
+		found, err := rpc.Call(t.Context(), e.client, proto.MCPSearch, proto.SearchTools{Server: "test", Query: "echo", ServerTokens: tokens})
+		zinotest.Must(t, err)
+		return found
+	}
+	found := search()
+	if len(found.Needed) != 1 || found.Needed[0].Kind != proto.ApprovalServer || len(found.Tools) != 0 || len(found.Problems) != 1 {
+		t.Fatalf("%+v", found)
+	}
+	call := found.Needed[0].Call
+	want := gate.Server{Definition: found.Needed[0].Digest, Sandbox: call.Sandbox, Network: call.Network}
+	sign := func(s gate.Server, at time.Time) string {
+		token, err := signer.SignServer(s, at)
+		zinotest.Must(t, err)
+		return token
+	}
+	expired := sign(want, time.Now().Add(-gate.Life))
+	forged := sign(want, time.Now())
+	forged = forged[:len(forged)-8] + "AAAAAAAA"
+	for _, token := range []string{expired, forged} {
+		found := search(token)
+		if len(found.Tools) != 0 || len(found.Needed) != 0 || !strings.Contains(strings.Join(found.Problems, ""), "refused") {
+			t.Errorf("with a wrong token: %+v", found)
+		}
+		report, err := rpc.Call(t.Context(), e.client, proto.MCPTest, proto.TestServer{Server: "test", ServerToken: token})
+		zinotest.Must(t, err)
+		zinotest.Contains(t, "test with a wrong token", report.Server.Problem, "refused")
+	}
+	token := sign(want, time.Now())
+	found = search("another", token)
+	if len(found.Tools) == 0 || found.Tools[0].Name != "echo" || len(found.Problems)+len(found.Needed) > 0 {
+		t.Errorf("with its token: %+v", found)
+	}
+	report, err := rpc.Call(t.Context(), e.client, proto.MCPTest, proto.TestServer{Server: "test", ServerToken: token})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "test", report.Server.State, proto.MCPRunning)
+	zinotest.Equal(t, "the other one", e.state("other").State, proto.MCPNew)
 }

@@ -154,12 +154,12 @@ func (p *program) reason() error {
 	return fmt.Errorf("it ended with exit status %d", p.exit.ExitCode)
 }
 
-// endedWithExc reports whether the program ended because exc did, or was never started
-// because exc does not run.
-func (p *program) endedWithExc() bool {
+// stoppedByExc reports whether the program ended because exc did, or was never started
+// because exc does not run or refuses to.
+func (p *program) stoppedByExc() bool {
 	select {
 	case <-p.done:
-		return errors.Is(p.err, rpc.ErrHungUp) || errors.Is(p.err, rpc.ErrConnect)
+		return errors.Is(p.err, rpc.ErrHungUp) || errors.Is(p.err, rpc.ErrConnect) || errors.Is(p.err, proto.ErrDenied)
 	default:
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unicode"
 
+	"zino/pkg/gate"
 	"zino/pkg/text"
 	"zino/proto"
 )
@@ -126,7 +127,7 @@ func (s *Service) Search(ctx context.Context, req proto.SearchTools) (proto.Foun
 		list = []*definition{d}
 	}
 	list = slices.DeleteFunc(list, func(d *definition) bool { return !d.enabled() })
-	reply.Problems = s.learnAll(ctx, list)
+	s.learnAll(ctx, list, req.ServerTokens, &reply)
 	if ctx.Err() != nil {
 		return reply, ctx.Err()
 	}
@@ -186,10 +187,11 @@ func firstSentence(s string) string {
 	return text.Clip(s, 160)
 }
 
-// learnAll starts the servers whose tools are not known, side by side, and returns which
-// could not be asked.
-func (s *Service) learnAll(ctx context.Context, list []*definition) (problems []string) {
+// learnAll starts the servers whose tools are not known, side by side, and notes in reply
+// which could not be asked.
+func (s *Service) learnAll(ctx context.Context, list []*definition, tokens []string, reply *proto.FoundTools) {
 	var mu sync.Mutex
+	var problems []string
 	var wg sync.WaitGroup
 	for _, d := range list {
 		if d.problem != "" {
@@ -201,6 +203,12 @@ func (s *Service) learnAll(ctx context.Context, list []*definition) (problems []
 		}
 		wg.Go(func() {
 			in, err := s.acquire(ctx, d, "")
+			needed := gate.Needed(err)
+			if needed != nil {
+				if token := tokenFor(needed, tokens); token != "" {
+					in, err = s.acquire(ctx, d, token)
+				}
+			}
 			if err == nil {
 				in.release()
 				return
@@ -210,6 +218,9 @@ func (s *Service) learnAll(ctx context.Context, list []*definition) (problems []
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			if needed = gate.Needed(err); needed != nil {
+				reply.Needed = append(reply.Needed, needed)
+			}
 			switch err := s.explain(ctx, d, err); {
 			case strings.HasPrefix(err.Error(), d.name+":"):
 				problems = append(problems, err.Error())
@@ -220,5 +231,15 @@ func (s *Service) learnAll(ctx context.Context, list []*definition) (problems []
 	}
 	wg.Wait()
 	slices.Sort(problems)
-	return problems
+	reply.Problems = problems
+}
+
+// tokenFor returns the token of the server that needs one, empty if there is none.
+func tokenFor(needed *proto.ApprovalNeeded, tokens []string) string {
+	for _, token := range tokens {
+		if definition, ok := gate.ClaimedServer(token); ok && definition == needed.Digest {
+			return token
+		}
+	}
+	return ""
 }
