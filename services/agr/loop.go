@@ -51,7 +51,7 @@ type Service struct {
 	repl         *rpc.Client
 	sys          *rpc.Client
 	mcp          *rpc.Client
-	servers      []*config.Servers // the configured MCP servers, and those of the host
+	servers      *config.Servers
 	guard        *gate.Guard
 	excGone      time.Duration // how long exc may be gone during a call of a turn
 	masks        *mask.Source
@@ -64,7 +64,7 @@ type Service struct {
 
 // New returns the agent. It owns cat, and connects to the other services when needed.
 func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
-	s := &Service{
+	return &Service{
 		limit:        cfg.Agr.MaxIterations,
 		sessionLimit: cfg.Agr.SessionIterations,
 		todo:         cfg.Agr.Todo,
@@ -80,17 +80,13 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		repl:         &rpc.Client{Service: "repl", Path: cfg.Repl.Socket},
 		sys:          &rpc.Client{Service: "sys", Path: cfg.Sys.Socket},
 		mcp:          &rpc.Client{Service: "mcp", Path: cfg.MCP.Socket},
+		servers:      config.ServersOf(cfg),
 		guard:        gate.NewGuard(cfg),
 		excGone:      30 * time.Second,
 		masks:        mask.NewSource(cfg.Mask, log),
 		log:          log,
 		turns:        map[string]*barrier{},
 	}
-	s.servers = []*config.Servers{config.ServersOf(cfg)}
-	if cfg.Source != hostFile {
-		s.servers = append(s.servers, config.ServersIn(hostFile))
-	}
-	return s
 }
 
 // UseAudit has the calls that agr itself carries out recorded in l. It must be called before

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -23,15 +22,6 @@ const (
 	toolNameMax = 64                     // bytes of the name of a tool, for every provider
 )
 
-// hostFile is the configuration whose MCP servers users have besides their own.
-const hostFile = "/etc/zino/ZINO.toml"
-
-// hasServers reports whether MCP servers are configured: if none are, turns without a
-// trusted .mcp.json don't ask mcp.
-func (s *Service) hasServers() bool {
-	return slices.ContainsFunc(s.servers, func(list *config.Servers) bool { return len(list.Get()) > 0 })
-}
-
 // offerOf returns what the model is offered of MCP servers, nil if nothing is. It repeats
 // what the session has stored, so that its prompt stays the same; fresh is true if that is
 // new. Without an answer of mcp there is one notice, and no other tools.
@@ -42,7 +32,7 @@ func (s *Service) offerOf(ctx context.Context, req proto.ListServers, stored pro
 			o = nil
 		}
 	}
-	if !s.hasServers() && len(req.Project) == 0 && len(req.Client) == 0 {
+	if !s.servers.Any() && len(req.Project) == 0 && len(req.Client) == 0 {
 		return o, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, mcpLimit)

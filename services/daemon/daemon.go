@@ -97,7 +97,7 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 		base = ""
 	}
 	s.answers = trust.NewStore(base)
-	s.hooked.hostFile, s.maskSource = hostConfig, mask.NewSource(cfg.Mask, log)
+	s.hooked.hostFile, s.maskSource = config.HostFile, mask.NewSource(cfg.Mask, log)
 	for _, name := range append(slices.Clone(config.Services), "mcp") {
 		s.services[name] = &rpc.Client{Service: name, Path: cfg.Socket(name)}
 	}

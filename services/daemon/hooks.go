@@ -25,7 +25,6 @@ import (
 )
 
 const (
-	hostConfig    = "/etc/zino/ZINO.toml"
 	stopHooksMax  = 3                // how often hooks of Stop have a turn go on
 	longTurn      = 30 * time.Second // after which the end of a turn is a notification
 	hookedMax     = 1024             // sessions whose hooks are counted

@@ -46,6 +46,9 @@ func (s *Service) skillCommands(ctx context.Context, project trust.Project) (lis
 
 // promptCommands returns the prompts of MCP servers that are known, as /mcp__SERVER__PROMPT.
 func (s *Service) promptCommands(ctx context.Context, root string, project trust.Project) (list []slash.Command) {
+	if !s.servers.Any() && len(project.MCP) == 0 {
+		return nil
+	}
 	listing, cancel := context.WithTimeout(ctx, sourceTimeout)
 	defer cancel()
 	prompts, err := rpc.Call(listing, s.mcp, proto.MCPPrompts, proto.ListPrompts{Root: root, Project: project.MCP})

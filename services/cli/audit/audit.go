@@ -33,7 +33,7 @@ import (
 // hostFile is the configuration of the host's services, and hostDir where their zino-audit
 // keeps its records unless that says otherwise.
 const (
-	hostFile = "/etc/zino/ZINO.toml"
+	hostFile = config.HostFile
 	hostDir  = "/var/lib/zino-audit"
 )
 

@@ -24,9 +24,6 @@ import (
 	"zino/services/cli/term"
 )
 
-// hostFile is the configuration of the host.
-const hostFile = "/etc/zino/ZINO.toml"
-
 // addition holds the flags of zino mcp add.
 type addition struct {
 	env, secrets, headers []string
@@ -61,7 +58,7 @@ VAR with a URL. Values of --env and --header are in the configuration for all to
 	flags.StringArrayVar(&a.env, "env", nil, "a variable of the command, as `NAME=VALUE`")
 	flags.StringArrayVar(&a.secrets, "secret", nil, "read the secret for this `VARIABLE` or header")
 	flags.StringArrayVar(&a.headers, "header", nil, "a header for a URL, as `NAME=VALUE`")
-	flags.BoolVar(&a.host, "host", false, "configure the server for the host, in "+hostFile)
+	flags.BoolVar(&a.host, "host", false, "configure the server for the host, in "+config.HostFile)
 	return cmd
 }
 
@@ -194,7 +191,7 @@ add has stored for it, and the directory in which its program keeps files.`,
 			return env.Guard(cmd.Context(), func(ctx context.Context) error { return remove(ctx, env, name, host) })
 		},
 	}
-	cmd.Flags().BoolVar(&host, "host", false, "remove a server of the host, from "+hostFile)
+	cmd.Flags().BoolVar(&host, "host", false, "remove a server of the host, from "+config.HostFile)
 	return cmd
 }
 
@@ -310,7 +307,7 @@ func sameWithout(before, after *config.Config, name string) bool {
 
 // read returns the configuration to edit, which need not exist.
 func read(env *command.Env, host bool) (file string, data []byte, err error) {
-	if file, env.Host = hostFile, env.Host || host; !host {
+	if file, env.Host = config.HostFile, env.Host || host; !host {
 		if file, err = env.ConfigFile(); err != nil {
 			return "", nil, err
 		}
@@ -336,7 +333,7 @@ func write(env *command.Env, file string, data []byte) error {
 			return err
 		})
 	}
-	if file == hostFile { // the services of all users read it
+	if file == config.HostFile { // the services of all users read it
 		return edit(0o755, 0o644)
 	}
 	return env.EditServers(func() error { return edit(0o700, 0o600) })
