@@ -177,9 +177,7 @@ func (c *Client) checkServer(nc net.Conn) error {
 
 // put returns a connection to the idle ones after its answer was read completely.
 func (c *Client) put(cc *clientConn) {
-	if cap(cc.out) > 2*coalesce {
-		cc.out = nil
-	}
+	cc.out = recycle(cc.out)
 	cc.kept = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +218,7 @@ func (c *Client) try(ctx context.Context, x exchange, connect func(context.Conte
 	if err != nil {
 		return false, err
 	}
-	if cc.out, err = x.build(cc.out[:0]); err != nil {
+	if cc.out, err = x.build(buffer(cc.out)); err != nil {
 		c.put(cc)
 		return false, err
 	}

@@ -231,7 +231,7 @@ func (c *conn) refuseFrame(err error) {
 func (c *conn) refuse(e *proto.Error) error {
 	c.s.failures.Add(1)
 	c.s.log.Info("request refused", "error", e.Message, "uid", c.peer.uid())
-	out := &Out{nc: c.nc, ctx: c.s.ctx, buf: c.out[:0]}
+	out := &Out{nc: c.nc, ctx: c.s.ctx, buf: buffer(c.out)}
 	return out.end("error", packet(c.s.service, "", e))
 }
 
@@ -244,7 +244,7 @@ func (c *conn) run(typ string, meta proto.Meta, h handler, payload []byte) error
 	added := &notes{passive: &c.passive}
 	ctx = context.WithValue(ctx, notesKey{}, added)
 	stopWatch := c.hup.watch(cancel)
-	out := &Out{nc: c.nc, ctx: ctx, buf: c.out[:0], sent: func(packet []byte) { s.logContent(ctx, "reply", typ, packet) }}
+	out := &Out{nc: c.nc, ctx: ctx, buf: buffer(c.out), sent: func(packet []byte) { s.logContent(ctx, "reply", typ, packet) }}
 	s.logContent(ctx, "request begins", typ, payload)
 	stopKeepalive := func() bool { return true }
 	if meta.Keepalive {

@@ -15,6 +15,7 @@ const (
 	keepaliveEvery = 10 * time.Second
 	coalesce       = 32 << 10 // bytes that are buffered at most before they are written
 	largeFrame     = 8 << 10  // bytes of a packet that is not buffered
+	maxLarge       = 1 << 20  // bytes of a buffer that is used again
 )
 
 // keepalivePacket shows a waiting caller that the service is alive.
@@ -124,10 +125,33 @@ func (o *Out) write() error {
 		return o.err
 	}
 	o.err = o.send(o.buf)
-	if o.buf = o.buf[:0]; cap(o.buf) > 2*coalesce {
-		o.buf = nil
-	}
+	o.buf = recycle(o.buf)
 	return o.err
+}
+
+// large contains buffers of up to maxLarge bytes for the next large frame. An idle
+// connection keeps a small buffer only.
+var large sync.Pool
+
+// buffer returns an empty buffer, given the one that a connection has kept.
+func buffer(kept []byte) []byte {
+	if kept == nil {
+		if b, ok := large.Get().(*[]byte); ok {
+			return *b
+		}
+	}
+	return kept[:0]
+}
+
+// recycle returns what a connection keeps of a buffer that was written.
+func recycle(b []byte) []byte {
+	if b = b[:0]; cap(b) <= 2*coalesce {
+		return b
+	}
+	if cap(b) <= maxLarge {
+		large.Put(&b)
+	}
+	return nil
 }
 
 // SetWriteTimeout limits how long the caller may accept no byte; 0 means no limit. A

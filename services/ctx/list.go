@@ -38,7 +38,12 @@ func (j *joined) sizeWith(more ...[]byte) int {
 // array returns the whole list.
 func (j *joined) array() proto.Raw {
 	list := append(make(proto.Raw, 0, j.sizeWith()+len("[]")), '[')
-	list = append(list, bytes.Join(j.parts, []byte(","))...)
+	for i, part := range j.parts {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, part...)
+	}
 	return append(list, ']')
 }
 
