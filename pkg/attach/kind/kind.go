@@ -205,34 +205,34 @@ func edge(b []byte) int {
 	return 0
 }
 
-// jpeg walks the segments up to the start of the scan.
+// jpeg walks the segments up to the start of the scan, as the decoder does: it skips bytes
+// between segments. Width and height are the largest that a segment names.
 func jpeg(data []byte) Info {
 	info := Info{MediaType: JPEG}
-	for i := 2; i+4 <= len(data); {
-		if data[i] != 0xff {
+	for i := 2; ; {
+		for i < len(data) && data[i] != 0xff {
+			i++
+		}
+		for i+1 < len(data) && data[i+1] == 0xff { // fill bytes
+			i++
+		}
+		if i+4 > len(data) {
 			return info
 		}
 		marker := data[i+1]
-		if marker == 0xff { // a fill byte
-			i++
+		if i += 2; marker <= 0x01 || marker >= 0xd0 && marker <= 0xd8 { // without a length
 			continue
 		}
-		if marker == 0x01 || marker >= 0xd0 && marker <= 0xd8 { // without a length
-			i += 2
-			continue
-		}
-		if marker == 0xd9 || marker == 0xda { // the end, or the scan
+		n := int(binary.BigEndian.Uint16(data[i:]))
+		if marker == 0xd9 || marker == 0xda || n < 2 { // the end, or the scan
 			return info
 		}
-		n := int(binary.BigEndian.Uint16(data[i+2:]))
-		if n < 2 {
-			return info
-		}
-		body := data[i+4 : min(len(data), i+2+n)]
+		body := data[i+2 : max(i+2, min(len(data), i+n))]
 		switch {
 		case marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc:
 			if len(body) >= 5 {
-				info.Height, info.Width = int(binary.BigEndian.Uint16(body[1:])), int(binary.BigEndian.Uint16(body[3:]))
+				info.Height = max(info.Height, int(binary.BigEndian.Uint16(body[1:])))
+				info.Width = max(info.Width, int(binary.BigEndian.Uint16(body[3:])))
 			}
 		case marker == 0xe1:
 			info.Metadata = true
@@ -242,9 +242,8 @@ func jpeg(data []byte) Info {
 		case marker == 0xfe, marker > 0xe2 && marker <= 0xef && marker != 0xee:
 			info.Metadata = true // a comment, IPTC, or data of the camera's maker
 		}
-		i += 2 + n
+		i += n
 	}
-	return info
 }
 
 // orientation reads the orientation in the first directory of EXIF data; 0 if it has

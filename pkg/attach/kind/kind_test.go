@@ -33,7 +33,9 @@ func TestOf(t *testing.T) {
 		exif("\x09"):        {kind.JPEG, 0, 0, true, 0},
 		"\xff\xd8\xff\xe1":  {kind.JPEG, 0, 0, false, 0},
 		"\x89PNG\r\n\x1a\n": {kind.PNG, 0, 0, false, 0},
-		"GIF89a":            {kind.GIF, 0, 0, true, 0},
+		// Bytes between segments hide no size, and neither does a second frame.
+		"\xff\xd8\xff\x00\x00x\xff\xc0\x00\x0b\x08\x27\x10\x27\x10\x01\x01\x11\x00\xff\xc0\x00\x0b\x08\x00\x01\x00\x01\x01\x01\x11\x00\xff\xd9": {kind.JPEG, 10000, 10000, false, 0},
+		"GIF89a": {kind.GIF, 0, 0, true, 0},
 		"RIFF\x00\x00\x00\x00WEBPVP8L\x05\x00\x00\x00\x2f\xc7\x40\x09\x00":                                                             {kind.WebP, 200, 38, false, 0},
 		"RIFF\x00\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x08\x00\x00\x00\xff\x00\x00\x7f\x00\x00":                                         {kind.WebP, 256, 128, true, 0},
 		"RIFF\x00\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00VP8L\x05\x00\x00\x00\x2f\xff\xff\xff\xff": {kind.WebP, 16384, 16384, false, 0},
