@@ -129,6 +129,9 @@ type Run struct {
 	Project Raw `json:"project,omitzero"`
 	// Client has the MCP servers that the client of the turn brings, in the same form.
 	Client Raw `json:"client,omitzero"`
+	// ClientFiles makes the tool read stop at a checkpoint read first: the text of
+	// proceed takes the place of the file's.
+	ClientFiles bool `json:"client_files,omitzero"`
 	// Offer is the last event tools of the session: see ToolOffer. Absent: MCP tools were
 	// not offered yet.
 	Offer Raw `json:"offer,omitzero"`

@@ -37,6 +37,10 @@ var (
 	// the end is stored: after 5 s it is the error timeout, and the turn ends
 	// nevertheless. A turn that has ended stays as it is.
 	DaemonTurnCancel = method[TurnCancel, TurnStarted]("daemon", "turn_cancel", "turn")
+	// DaemonAnswerFile answers a packet file_requested within 2 seconds. Where the answer
+	// has no text, comes late or does not come, the file on disk is read. After a late
+	// one the turn asks no more until a client follows it anew.
+	DaemonAnswerFile = method[AnswerFile, Empty]("daemon", "answer_file", "ok")
 	// DaemonRunCommand runs a command of the user with the tool bash, as a turn of its
 	// own that asks no model: tool_started, tool_output and tool_finished, with the turn
 	// in each, come before the answer. The session is locked until the end; with an open
@@ -135,6 +139,9 @@ type Chat struct {
 	Command string `json:"command,omitzero"`
 	// Arguments are the arguments of the command, as one text.
 	Arguments string `json:"arguments,omitzero"`
+	// ClientFiles is true if the caller follows the turn with client_files of turn_follow:
+	// the tool read asks there for the text of a file.
+	ClientFiles bool `json:"client_files,omitzero"`
 	// MCPServers are MCP servers that the caller brings for this turn, in the form of
 	// .mcp.json. A resumed turn has them without their env and headers.
 	MCPServers Raw `json:"mcp_servers,omitzero"`
@@ -283,6 +290,8 @@ type TurnStart struct {
 	Command string `json:"command,omitzero"`
 	// Arguments are the arguments of the command.
 	Arguments string `json:"arguments,omitzero"`
+	// ClientFiles is true if the caller follows the turn with client_files.
+	ClientFiles bool `json:"client_files,omitzero"`
 	// MCPServers are MCP servers that the caller brings for this turn.
 	MCPServers Raw `json:"mcp_servers,omitzero"`
 	// RequestID identifies the message: up to 64 of the characters A-Z, a-z, 0-9, _
@@ -337,6 +346,8 @@ type TurnFollow struct {
 	// Inputs says that a person is there who can answer what MCP servers ask for: see
 	// answer_input. Only then packets of types input_requested and input_closed come.
 	Inputs bool `json:"inputs,omitzero"`
+	// ClientFiles is true if the caller answers packets file_requested, which it gets then.
+	ClientFiles bool `json:"client_files,omitzero"`
 }
 
 // Values of TurnFollow.Until.
@@ -544,6 +555,8 @@ const (
 	TypeTurnEnded   = "turn_ended"   // a TurnEnd
 	TypeContinued   = "continued"    // a Continued
 	TypeRetracted   = "retracted"    // a Retracted
+
+	TypeFileRequested = "file_requested" // a FileRequested, with client_files
 )
 
 var followEvents = []Event{
@@ -553,7 +566,8 @@ var followEvents = []Event{
 	event[TurnEnd](TypeTurnEnded),
 	event[Continued](TypeContinued),
 	event[Retracted](TypeRetracted),
-	event[Approval](TypeApprovalRequested), // when it is made, and behind live for those that wait
+	event[FileRequested](TypeFileRequested), // while a call of read waits for it
+	event[Approval](TypeApprovalRequested),  // when it is made, and behind live for those that wait
 	event[ApprovalClosed](TypeApprovalClosed),
 	event[InputRequested](TypeInputRequested), // with inputs: when it is made, and behind live for those that are open
 	event[InputClosed](TypeInputClosed),
@@ -586,6 +600,28 @@ type UserMessage struct {
 
 // Typed returns the message as it was typed: of a slash command not the text.
 func (m UserMessage) Typed() string { return typed(m.Text, m.Command, m.Arguments) }
+
+// FileRequested asks for the text that the client has of a file: see answer_file.
+type FileRequested struct {
+	// Turn is the turn.
+	Turn string `json:"turn"`
+	// ID is the call of read.
+	ID string `json:"id"`
+	// Path is the file, an absolute path.
+	Path string `json:"path"`
+}
+
+// AnswerFile is the text that the client has of a file.
+type AnswerFile struct {
+	// SessionID is the session's whole id.
+	SessionID string `json:"session_id"`
+	// Turn is the turn of the packet.
+	Turn string `json:"turn"`
+	// ID is the call of the packet.
+	ID string `json:"id"`
+	// Text is the text, up to 1 MiB; absent: the file on disk is read.
+	Text *string `json:"text,omitzero"`
+}
 
 // Live is the end of the replay: what follows happens now. The text of the present
 // inference so far comes next as one assistant_delta, and tool_started of the calls

@@ -122,6 +122,9 @@ type Call struct {
 	// Ask is why a hook wants a person to be asked about the call, also if nothing else
 	// demands it; absent: no hook does.
 	Ask string `json:"ask,omitzero"`
+	// Text is for read: the text that the client has of the file, with changes that are not
+	// saved. It takes the place of the file's text, if the file can be read.
+	Text *string `json:"text,omitzero"`
 	// Mask is what secrets in results are masked with; absent: shapes and configured
 	// values only, with a salt of exc's own.
 	Mask *Masking `json:"mask,omitzero"`

@@ -218,6 +218,7 @@ const (
 	PointInfer    = "infer"    // the last batch must be stored; then the next inference starts
 	PointEnd      = "end"      // the answer has no calls; without says the run ends
 	PointApproval = "approval" // a call needs an approval: the caller sends a grant or a result
+	PointRead     = "read"     // a call reads a file: the caller may send the text that the client has of it
 	PointDelegate = "delegate" // behind calls: the caller carries out this batch and sends its results
 )
 
@@ -234,11 +235,13 @@ type Checkpoint struct {
 	// Step is the inference that the point belongs to: with infer the one that asked
 	// for the calls before.
 	Step int `json:"step"`
-	// Point is "calls", "infer", "end", "delegate" or "approval".
+	// Point is "calls", "infer", "end", "delegate", "approval" or "read".
 	Point string `json:"point"`
 	// Batch are the ids of the calls that start next, with calls and delegate; with
-	// approval the id of the one call that needs it.
+	// approval and read the id of the one call that it is about.
 	Batch []string `json:"batch,omitzero"`
+	// Path is the file, an absolute path, with read.
+	Path string `json:"path,omitzero"`
 	// StopReason is why the model stopped, with end.
 	StopReason string `json:"stop_reason,omitzero"`
 	// Needed is what the service that carries the call out says about it, with approval.
@@ -267,6 +270,9 @@ type Proceed struct {
 	// Usage is what the sub-agents of a delegate have used, by the call's id. It counts
 	// for the turn.
 	Usage map[string]Usage `json:"usage,omitzero"`
+	// Text is the text that the client has of the file, with read; absent: that on disk
+	// is read.
+	Text *string `json:"text,omitzero"`
 	// Token replaces the token of run, which expires; absent: it is still valid.
 	Token string `json:"token,omitzero"`
 	// Stop ends the run with this stop_reason: StopParked or StopContext.

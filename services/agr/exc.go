@@ -3,6 +3,8 @@ package agr
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"zino/pkg/rpc"
@@ -71,11 +73,11 @@ func stops(err error) bool {
 
 // callExc forwards a call of one of exc's tools to exc, and its output to the caller
 // as it arrives.
-func (t *turn) callExc(c *call, _ fields) result {
+func (t *turn) callExc(c *call, f fields) result {
 	req := proto.Call{
 		Tool: c.name, Input: c.input, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
 		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, OutputBytes: t.outputBytes, Events: t.req.Events,
-		SessionID: t.req.SessionID, Turn: t.req.Turn, Mask: t.req.Mask, Ask: c.ask(),
+		SessionID: t.req.SessionID, Turn: t.req.Turn, Mask: t.req.Mask, Ask: c.ask(), Text: t.clientText(c, f),
 	}
 	var answer proto.CallResult
 	err := t.approved(c, func(grant string) error {
@@ -95,6 +97,25 @@ func (t *turn) callExc(c *call, _ fields) result {
 		return failed(err)
 	}
 	return result{data: answer.Result, files: answer.Attachments, byExc: true, diff: answer.Diff, confined: answer.Confinement, recovered: answer.Recovered}
+}
+
+// clientText returns the text that the client of the turn has of the file that a call reads;
+// nil: it has none.
+func (t *turn) clientText(c *call, f fields) *string {
+	path, err := f.text("path")
+	if c.name != readTool || !t.req.ClientFiles || t.barrier == nil || err != nil || path == "" || t.root() == "" {
+		return nil
+	}
+	if !filepath.IsAbs(path) {
+		path = strings.TrimSuffix(t.root(), "/") + "/" + path
+	}
+	t.asking.Lock()
+	defer t.asking.Unlock()
+	next, err := t.wait(proto.Checkpoint{Turn: t.req.Turn, Step: c.step, Point: proto.PointRead, Batch: []string{c.id}, Path: path})
+	if err != nil {
+		return nil // the turn has ended
+	}
+	return next.Text
 }
 
 // passOutput passes on output and notices of a call of exc.

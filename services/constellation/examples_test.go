@@ -62,7 +62,7 @@ func TestExamples(t *testing.T) {
 			continue // they need a job or a program that runs; the tests of exc check them
 		case "proceed":
 			continue // ask sends one at each checkpoint of a run
-		case "turn_say", "turn_mode", "input_request", "answer_input":
+		case "turn_say", "turn_mode", "input_request", "answer_input", "answer_file":
 			continue // it needs an open turn; the tests of the daemon check it
 		}
 		request := strings.NewReplacer("/home/a/p", root, session, made, "g-7d2mx4qa", grant).Replace(string(example.Request))

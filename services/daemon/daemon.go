@@ -120,6 +120,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.HandleEvents(srv, proto.DaemonTurnFollow, s.turnFollow)
 	rpc.Handle(srv, proto.DaemonTurnSay, s.turnSay)
 	rpc.Handle(srv, proto.DaemonTurnMode, s.turnMode)
+	rpc.Handle(srv, proto.DaemonAnswerFile, s.answerFile)
 	rpc.Handle(srv, proto.DaemonTurnCancel, s.turnCancel)
 	rpc.HandleEvents(srv, proto.DaemonRunCommand, s.runCommand)
 	rpc.Handle(srv, proto.DaemonRenameSession, s.renameSession)

@@ -28,14 +28,16 @@ type packet struct {
 	own     bool   // the payload belongs to the follower's queue alone
 	asks    string // the request for an approval, or for input, that it shows
 	input   bool   // about input: for followers with inputs alone
+	client  bool   // only for followers with client_files
 }
 
 // follower is a turn_follow request that gets packets as they come.
 type follower struct {
-	turn  string        // only its packets are wanted; empty: those of all turns
-	until string        // ends with this turn; empty: goes on
-	input bool          // a person is there who can give input
-	wake  chan struct{} // has room for one: what mu guards has changed
+	turn   string        // only its packets are wanted; empty: those of all turns
+	until  string        // ends with this turn; empty: goes on
+	input  bool          // a person is there who can give input
+	client bool          // it answers file_requested
+	wake   chan struct{} // has room for one: what mu guards has changed
 
 	// Guarded by session.mu:
 	at    int64    // offset behind the last event that was queued or sent
@@ -57,7 +59,7 @@ type follower struct {
 func (sess *session) send(p packet) {
 	full := false
 	for _, f := range sess.live {
-		if (f.turn == "" || f.turn == p.turn) && (p.next == 0 || p.next > f.at) && (p.asks == "" || !slices.Contains(f.shown, p.asks)) && (!p.input || f.input) {
+		if (f.turn == "" || f.turn == p.turn) && (p.next == 0 || p.next > f.at) && (p.asks == "" || !slices.Contains(f.shown, p.asks)) && (!p.input || f.input) && (!p.client || f.client) {
 			full = !f.add(p) || full
 		}
 	}

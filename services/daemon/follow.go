@@ -55,7 +55,7 @@ func (s *Service) turnFollow(ctx context.Context, req proto.TurnFollow, out *rpc
 	rpc.Passive(ctx) // it does not keep the daemon from exiting when idle
 	out.SetWriteTimeout(followerTimeout)
 	defer context.AfterFunc(s.parting, func() { out.SetWriteTimeout(partingTimeout) })()
-	f := &following{session: sess, follower: &follower{wake: make(chan struct{}, 1), input: req.Inputs}, req: req, out: out}
+	f := &following{session: sess, follower: &follower{wake: make(chan struct{}, 1), input: req.Inputs, client: req.ClientFiles}, req: req, out: out}
 	if err := f.begin(ctx); err != nil {
 		return proto.Followed{}, err
 	}
@@ -371,6 +371,11 @@ func (f *following) sendLive(t *turn) {
 	f.sendWaiting()
 	if t == nil {
 		return
+	}
+	if f.client {
+		if t.silent = false; t.file != nil {
+			f.follower.add(t.file.packet)
+		}
 	}
 	if !t.launched && t.state != proto.TurnParked {
 		f.follower.add(t.noticePacket(proto.NoticeWait, waitText(f.session.id)))

@@ -269,7 +269,7 @@ func (s *Service) startForJob(id string, job proto.JobInfo) error {
 		return nil
 	}
 	req := q.chat(id)
-	req.Message, req.Reachable, req.OutputSchema = endLine(job), false, nil
+	req.Message, req.Reachable, req.ClientFiles, req.OutputSchema = endLine(job), false, false, nil
 	t := sess.newTurn(context.Background(), req)
 	t.job, t.onLimit = job.ID, q.OnLimit
 	_, err := sess.start(t, true)

@@ -92,7 +92,7 @@ func (s *Service) run(req proto.Chat, project trust.Project, messages proto.Raw,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Root: req.Root, Events: req.Events,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Effort: cmp.Or(req.Effort, s.cfg.Agent.Effort),
 		Mask: s.masking(), Project: project.MCP, ProjectSkills: project.Skills, OutputSchema: req.OutputSchema,
-		Files: req.Files, Client: req.MCPServers,
+		Files: req.Files, Client: req.MCPServers, ClientFiles: req.ClientFiles,
 	}
 }
 

@@ -169,6 +169,10 @@ func (r *relay) checkpoint(payload []byte) error {
 		return err
 	}
 	t := r.turn
+	if at.Point == proto.PointRead {
+		r.readClient(at, proto.Proceed{Turn: at.Turn, Step: at.Step, Point: at.Point, Batch: at.Batch})
+		return nil
+	}
 	r.settled()
 	proceed := proto.Proceed{Turn: at.Turn, Step: at.Step, Point: at.Point, Batch: at.Batch}
 	var says []proto.LogSay

@@ -106,7 +106,7 @@ func checkStart(req proto.TurnStart) (proto.Chat, error) {
 		Message: strings.TrimSpace(req.Message), SessionID: req.SessionID, NeedModel: req.NeedModel, Root: req.Root,
 		SystemPrompt: req.SystemPrompt, Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: req.Effort,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall,
-		Mode: req.Mode, Reachable: req.Reachable, OutputSchema: req.OutputSchema, MCPServers: req.MCPServers,
+		Mode: req.Mode, Reachable: req.Reachable, OutputSchema: req.OutputSchema, MCPServers: req.MCPServers, ClientFiles: req.ClientFiles,
 		Files: req.Files, Attachments: req.Attachments,
 		Command: req.Command, Arguments: req.Arguments,
 	}

@@ -77,6 +77,8 @@ type turn struct {
 	refused    chan struct{}  // closed when err says why it cannot run
 	notices    []proto.Raw    // packets about its prompt
 	relay      *relay         // of a running turn
+	file       *clientFile    // that a call waits for
+	silent     bool           // the clients have not answered about a file: they are not asked
 	says       []proto.LogSay // undelivered messages
 	saying     int            // turn_say requests whose append is under way
 	said       []saidBefore
@@ -381,6 +383,7 @@ type logRequest struct {
 	HasEnv       bool        `json:"has_env,omitzero"` // in a file: see keepEnv
 	OutputSchema proto.Raw   `json:"output_schema,omitzero"`
 	MCPServers   proto.Raw   `json:"mcp_servers,omitzero"` // without env and headers
+	ClientFiles  bool        `json:"client_files,omitzero"`
 	ReadOnly     bool        `json:"read_only,omitzero"`
 	Asked        proto.Level `json:"asked_sandbox,omitzero"` // if it is another one
 
@@ -399,7 +402,7 @@ func (t *turn) logRequest() proto.Raw {
 	b, err := wire.AppendObject(nil, "", logRequest{
 		Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Mode: req.Mode, Reachable: req.Reachable, Provider: req.Provider, Model: req.Model,
 		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: t.onLimit, NeedModel: req.NeedModel, HasEnv: t.keepsEnv(), ReadOnly: t.readOnly, Asked: asked, Parent: t.parent,
-		OutputSchema: req.OutputSchema, MCPServers: withoutSecrets(req.MCPServers),
+		OutputSchema: req.OutputSchema, MCPServers: withoutSecrets(req.MCPServers), ClientFiles: req.ClientFiles,
 		Attachments: t.files,
 		Command:     t.slash, Arguments: t.arguments,
 	})
@@ -414,7 +417,7 @@ func (q *logRequest) chat(sessionID string) proto.Chat {
 	return proto.Chat{
 		SessionID: sessionID, Root: q.Root, Sandbox: q.Sandbox, Network: q.Network, Mode: q.Mode, Reachable: q.Reachable, Provider: q.Provider, Model: q.Model,
 		Effort: q.Effort, MaxTokens: q.MaxTokens, SystemPrompt: q.SystemPrompt, NeedModel: q.NeedModel,
-		OutputSchema: q.OutputSchema, MCPServers: q.MCPServers,
+		OutputSchema: q.OutputSchema, MCPServers: q.MCPServers, ClientFiles: q.ClientFiles,
 	}
 }
 

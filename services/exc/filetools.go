@@ -42,7 +42,7 @@ func (s *Service) onFile(ctx context.Context, req proto.Call, begin func(context
 		return reply{}, err
 	}
 	how := &proto.Confinement{Sandbox: level, Network: network, Means: []string{}}
-	call := files.Call{Tool: req.Tool, Root: root, Input: append([]byte(nil), req.Input...)} // it outlives the request's buffer
+	call := files.Call{Tool: req.Tool, Root: root, Input: append([]byte(nil), req.Input...), Text: req.Text} // it outlives the request's buffer
 	allowed := func(ctx context.Context, p files.Plan) error {
 		return begin(ctx, start{root: root, level: level, plan: &p})
 	}

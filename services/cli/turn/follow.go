@@ -40,6 +40,7 @@ type follower struct {
 	next    *int64     // where to go on after a lost connection; nil: at the start of the turn
 	raw     bool       // pass packets on as they are
 	strip   bool       // remove the fields that packets of a chat do not have
+	files   bool       // the renderer answers file_requested
 	own     bool       // the turn's first message is known: do not render it
 	input   io.Reader  // commands for the turn; nil: none
 	digests sync.Map   // of requests to allow a call, by id, for input
@@ -62,7 +63,7 @@ func (f *follower) follow(ctx context.Context) error {
 		f.received = false
 		asking, stop := context.WithCancel(ctx)
 		packet := func(typ string, payload []byte) error { return f.packet(asking, typ, payload) }
-		end, err := rpc.CallEvents(ctx, f.d.Client, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: f.session, Turn: f.turn, From: f.next, Inputs: f.asker != nil && !f.raw}, packet)
+		end, err := rpc.CallEvents(ctx, f.d.Client, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: f.session, Turn: f.turn, From: f.next, Inputs: f.asker != nil && !f.raw, ClientFiles: f.files}, packet)
 		stop()
 		if f.asker != nil {
 			f.asker.reset()

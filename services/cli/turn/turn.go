@@ -34,7 +34,7 @@ func RunInput(ctx context.Context, env *command.Env, d *connect.Daemon, req prot
 	var done render.Done
 	denied := newDenials(turns)
 	turns = denied
-	f := &follower{d: d, turns: turns, session: req.SessionID, strip: env.JSON(), own: true}
+	f := &follower{d: d, turns: turns, session: req.SessionID, strip: env.JSON(), own: true, files: req.ClientFiles}
 	if in != nil || env.HasPerson() {
 		f.turns = &lockedTurns{Turns: turns}
 		f.input, f.asker = in, newAsker(env, d, f.turns, req.Root)
@@ -169,7 +169,7 @@ func turnStart(req proto.Chat, id string) proto.TurnStart {
 	return proto.TurnStart{
 		Message: req.Message, SessionID: req.SessionID, NeedModel: req.NeedModel, Root: req.Root, SystemPrompt: req.SystemPrompt,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: req.Effort,
-		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall, Mode: req.Mode, Reachable: req.Reachable, OutputSchema: req.OutputSchema, MCPServers: req.MCPServers, RequestID: id,
+		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Recall: req.Recall, Mode: req.Mode, Reachable: req.Reachable, OutputSchema: req.OutputSchema, MCPServers: req.MCPServers, ClientFiles: req.ClientFiles, RequestID: id,
 		Command: req.Command, Arguments: req.Arguments,
 		Files: req.Files, Attachments: req.Attachments,
 	}

@@ -50,10 +50,11 @@ const attempts = 5
 
 // Call is a call of a tool.
 type Call struct {
-	Tool  string // Read, Write or Edit
-	Root  string // where relative paths start, absolute
-	Named string // another name of Root, by symbolic links that the sandbox does not show
-	Input []byte // the arguments, a JSON object
+	Tool  string  // Read, Write or Edit
+	Root  string  // where relative paths start, absolute
+	Named string  // another name of Root, by symbolic links that the sandbox does not show
+	Input []byte  // the arguments, a JSON object
+	Text  *string // Read: takes the place of the file's text; nil: that is read
 }
 
 // Plan is what a call is about to do.
@@ -139,7 +140,7 @@ func Do(ctx context.Context, c Call, sandbox *Sandbox, approve func(Plan) error)
 		if err := Decode(c.Input, &input); err != nil {
 			return Reply{}, err
 		}
-		path, attempt = input.Path, o.read
+		path, attempt = input.Path, func(path string) (Reply, error) { return o.read(path, c.Text) }
 	case Write:
 		var input writeInput
 		if err := Decode(c.Input, &input); err != nil {

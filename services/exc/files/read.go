@@ -17,9 +17,10 @@ import (
 	"zino/pkg/attach/kind"
 )
 
-// read returns the beginning of a text file, or an image or PDF file. A read of a file that gives nothing yet,
-// as some in /proc, ends with o.ctx.
-func (o *operation) read(path string) (Reply, error) {
+// read returns the beginning of a text file, or of the text that an editor has of it, or an
+// image or PDF file. A read of a file that gives nothing yet, as some in /proc, ends with
+// o.ctx.
+func (o *operation) read(path string, edited *string) (Reply, error) {
 	file, info, err := openRegular(path, 0)
 	if err != nil {
 		return Reply{}, unreadable(err, path)
@@ -44,11 +45,22 @@ func (o *operation) read(path string) (Reply, error) {
 	if isPicture(buf[:n]) {
 		return o.picture(io.MultiReader(bytes.NewReader(buf[:n]), file), real, info)
 	}
-	c := Content{Path: real, Bytes: int64(n), Truncated: n > ReadMax}
+	size, unsaved := int64(n), ""
+	if n > ReadMax {
+		size = max(size, info.Size())
+	}
+	if edited != nil && (int64(len(*edited)) != size || !strings.HasPrefix(*edited, string(buf[:n]))) {
+		unsaved = "This is the text in the user's editor, with changes that are not saved. The file on disk, which edit, write and bash use, has another text."
+		size, n = int64(len(*edited)), copy(buf, *edited)
+	}
+	c := Content{Path: real, Bytes: size, Truncated: n > ReadMax, Notice: unsaved}
 	if c.Truncated {
 		n = wholeText(buf[:ReadMax])
-		c.Bytes = max(c.Bytes, info.Size())
-		c.Notice = fmt.Sprintf("Left out: the last %d bytes. Read the rest with bash: tail -c +%d %s", c.Bytes-int64(n), n+1, shellWord(real))
+		left := fmt.Sprintf("Left out: the last %d bytes.", size-int64(n))
+		if unsaved == "" {
+			left += fmt.Sprintf(" Read the rest with bash: tail -c +%d %s", n+1, shellWord(real))
+		}
+		c.Notice = strings.TrimSpace(left + " " + unsaved)
 	}
 	c.Content = string(buf[:n])
 	if err := checkText(c.Content, real); err != nil {

@@ -43,6 +43,40 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadEdited reads the text that an editor has of a file.
+func TestReadEdited(t *testing.T) {
+	dir := newDir(t)
+	path := put(t, dir, "file", "one\n")
+	long := put(t, dir, "long", strings.Repeat("x\n", ReadMax))
+	edited := func(path, text string) (Reply, error) {
+		return Do(t.Context(), Call{Tool: Read, Root: dir, Input: args{"path": path}.input(), Text: &text}, nil, func(Plan) error { return nil })
+	}
+	for _, tt := range []struct {
+		path, text, content, notice string
+	}{
+		{path, "one\n", "one\n", ""},
+		{path, "two\n", "two\n", "This is the text in the user's editor"},
+		{path, "on", "on", "This is the text in the user's editor"},
+		{path, "", "", "This is the text in the user's editor"},
+		{path, strings.Repeat("y\n", ReadMax), strings.Repeat("y\n", ReadMax/2), "Left out: the last 51200 bytes. This is"},
+		{long, "short", "short", "This is the text in the user's editor"},
+		{long, strings.Repeat("x\n", ReadMax), strings.Repeat("x\n", ReadMax/2), "Left out: the last 51200 bytes. Read the rest with bash"},
+	} {
+		r, err := edited(tt.path, tt.text)
+		zinotest.Must(t, err)
+		c := r.Data.(Content)
+		if c.Content != tt.content || c.Bytes != int64(len(tt.text)) || !strings.HasPrefix(c.Notice, tt.notice) || c.Notice != "" && tt.notice == "" {
+			t.Errorf("%.20q: %.20q of %d bytes, %q", tt.text, c.Content, c.Bytes, c.Notice)
+		}
+	}
+	if _, err := edited(dir+"/none", "x"); errorCode(err) != "ENOENT" {
+		t.Errorf("a file that does not exist: %v", err)
+	}
+	if _, err := edited(path, "\x00"); errorCode(err) != NotText {
+		t.Errorf("a NUL byte: %v", err)
+	}
+}
+
 func TestReadCut(t *testing.T) {
 	dir := newDir(t)
 	tests := []struct {
