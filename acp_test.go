@@ -3,6 +3,9 @@ package zino_test
 import (
 	"bytes"
 	"encoding/json"
+	"image"
+	"image/png"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,14 +40,16 @@ type acpEnv struct {
 	env   []string
 	lines string
 	up    *zinotest.Process
+
+	provider *fakellm.Server
 }
 
-func newACP(t *testing.T) *acpEnv {
+func newACP(t *testing.T, turns ...fakellm.Turn) *acpEnv {
 	t.Helper()
-	provider := fakellm.New(acpTurns...)
+	provider := fakellm.New(append(acpTurns[:len(acpTurns):len(acpTurns)], turns...)...)
 	t.Cleanup(provider.Close)
 	dir := zinotest.Dir(t)
-	e := &acpEnv{t: t, dir: dir, lines: filepath.Join(dir, "lines")}
+	e := &acpEnv{t: t, dir: dir, lines: filepath.Join(dir, "lines"), provider: provider}
 	for _, name := range []string{"home", "run", "work"} {
 		zinotest.Must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
@@ -210,6 +215,65 @@ resume true
 exit 0
 `)
 	e.validate("v2")
+	e.stop()
+}
+
+// TestACPFiles has the npm SDK answer for files with unsaved changes, and send images.
+func TestACPFiles(t *testing.T) {
+	reads := func(path string) []fakellm.Call {
+		return []fakellm.Call{{Name: "read", Args: `{"path":"` + path + `"}`}}
+	}
+	e := newACP(t,
+		fakellm.Turn{Match: "read a", Calls: reads("a.txt")},
+		fakellm.Turn{Match: "edit what you saw", Calls: []fakellm.Call{{Name: "edit", Args: `{"path":"a.txt","old":"unsaved","new":"x"}`}}},
+		fakellm.Turn{Match: "read other", Calls: reads("b.txt")},
+		fakellm.Turn{Match: "read missing", Calls: reads("c.txt")},
+		fakellm.Turn{Match: "read both", Calls: append(reads("a.txt"), reads("b.txt")...)},
+		fakellm.Turn{Match: "read mute", Calls: reads("mute.txt")},
+		fakellm.Turn{Match: "mute.txt", Calls: reads("./a.txt")},
+		fakellm.Turn{Text: "Seen.", Times: 100},
+	)
+	work := filepath.Join(e.dir, "work")
+	zinotest.Write(t, filepath.Join(work, "b.txt"), "saved\n")
+	zinotest.Write(t, filepath.Join(work, "mute.txt"), "mute\n")
+	noise := image.NewNRGBA(image.Rect(0, 0, 980, 980))
+	rand.NewChaCha8([32]byte{}).Read(noise.Pix)
+	for name, m := range map[string]image.Image{"shot.png": image.NewGray(image.Rect(0, 0, 40, 30)), "wide.png": image.NewGray(image.Rect(0, 0, 4000, 10)), "noise.png": noise} {
+		f, err := os.Create(filepath.Join(work, name))
+		zinotest.Must(t, err)
+		zinotest.Must(t, png.Encode(f, m))
+		zinotest.Must(t, f.Close())
+	}
+	bomb := []byte(zinotest.Read(t, filepath.Join(work, "shot.png")))
+	copy(bomb[16:], "\x00\x00\x2e\xe0\x00\x00\x23\x28") // 12000x9000
+	zinotest.Write(t, filepath.Join(work, "bomb.png"), string(bomb))
+	p := e.client("acpfiles.mjs", nil, "--client-fs")
+	zinotest.Equal(t, "exit status", p.Exit(), 0)
+	zinotest.Equal(t, "what the client got", strings.ReplaceAll(p.Out.String(), work, "WORK"), `read: Seen. /a.txt "zero\nunsaved\n"
+edit: Seen. {"code":"old_not_found","message":"old was not found in WORK/a.txt (0 occurrences). No line of the file is like it: read the file again."}
+saved: Seen. /b.txt "saved\n"
+missing: Seen. /c.txt {"code":"ENOENT","message":"File not found: WORK/c.txt"}
+two: Seen. /a.txt /b.txt "saved\n" "zero\nunsaved\n"
+mute: Seen. /mute.txt "mute\n" "zero\none\n"
+link: Seen. /a.txt
+named: Seen.
+image: Seen.
+scaled: Seen.
+lies: Seen.
+linked image: Seen. /shot.png
+no image: -32602 image is not a PNG, JPEG, GIF, WebP or PDF file
+too large: -32602 image has 12000x9000 pixels; at most 50 million are taken
+two large: Seen.
+bad base64: -32602 params: illegal base64 data at input byte 0
+load: image/png 40, image/png 2000, image/png 40, image/png 40, image/png 980, image/png 980, image/png 980
+exit 0
+`)
+	var asked []string
+	for _, r := range e.provider.Requests() {
+		asked = append(asked, string(r.Body))
+	}
+	zinotest.Contains(t, "what the model got", strings.Join(asked, "\n"), "changes that are not saved", `a.txt\n`+"```"+`\nzero\nunsaved\n`, `Contents of b.txt:\n`)
+	e.validate("v1")
 	e.stop()
 }
 

@@ -1,25 +1,7 @@
-// A foreign ACP client of version 1: it starts the agent of its arguments, writes all lines
-// of both directions to the file of $LINES, and prints what it gets.
-import { spawn } from "node:child_process";
-import { Readable, Writable } from "node:stream";
+// A foreign ACP client of version 1: it prints what it gets.
 import * as acp from "@agentclientprotocol/sdk";
-import { tap } from "./tap.mjs";
+import { connect, end, problem, said, seen, update, updates } from "./acp.mjs";
 
-const [command, ...args] = process.argv.slice(2);
-const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
-const toAgent = tap("> ");
-toAgent.pipe(child.stdin);
-const stream = acp.ndJsonStream(Writable.toWeb(toAgent), Readable.toWeb(child.stdout.pipe(tap("< "))));
-const updates = [];
-let waiting = [];
-const update = (u) => {
-  updates.push(u.params.update);
-  waiting = waiting.filter((w) => !w());
-};
-const seen = (what) => new Promise((done) => {
-  const check = () => updates.some(what) && (done(), true);
-  if (!check()) waiting.push(check);
-});
 const answers = { "allow it": "once", "deny it": "deny" };
 let asked = "";
 const permission = async (r) => {
@@ -28,13 +10,11 @@ const permission = async (r) => {
   const option = p.options.find((o) => o.optionId === (answers[asked] ?? "yes")) ?? p.options[0];
   return { outcome: { outcome: "selected", optionId: option.optionId } };
 };
-const said = () => updates.filter((u) => u.sessionUpdate === "agent_message_chunk").map((u) => u.content.text).join("");
-const problem = (e) => `${e.code} ${e.message.split("\n")[0]}`;
 
 await acp.client({ name: "t" })
   .onRequest(acp.methods.client.session.requestPermission, permission)
   .onNotification(acp.methods.client.session.update, update)
-  .connectWith(stream, async (c) => {
+  .connectWith(connect(acp), async (c) => {
     const m = acp.methods.agent;
     const init = await c.request(m.initialize, { protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities: { session: { notices: {} }, auth: { terminal: true } } });
     console.log("initialize", init.protocolVersion, init.agentInfo.name, Object.keys(init.agentCapabilities.sessionCapabilities).join(" "), init.authMethods.length);
@@ -87,5 +67,4 @@ await acp.client({ name: "t" })
       await new Promise(() => setInterval(() => {}, 1000));
     }
   });
-child.stdin.end();
-console.log("exit", await new Promise((done) => child.on("exit", done)));
+await end();

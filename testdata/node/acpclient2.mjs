@@ -1,35 +1,17 @@
 // A foreign ACP client of version 2, a draft: see acpclient.mjs.
-import { spawn } from "node:child_process";
-import { Readable, Writable } from "node:stream";
 import * as acp from "@agentclientprotocol/sdk/experimental/v2";
-import { tap } from "./tap.mjs";
+import { connect, end, said, seen, update, updates } from "./acp.mjs";
 
-const [command, ...args] = process.argv.slice(2);
-const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
-const toAgent = tap("> ");
-toAgent.pipe(child.stdin);
-const stream = acp.ndJsonStream(Writable.toWeb(toAgent), Readable.toWeb(child.stdout.pipe(tap("< "))));
-const updates = [];
-let waiting = [];
-const update = (u) => {
-  updates.push(u.params.update);
-  waiting = waiting.filter((w) => !w());
-};
-const seen = (what) => new Promise((done) => {
-  const check = () => updates.some(what) && (done(), true);
-  if (!check()) waiting.push(check);
-});
 const permission = async (r) => {
   console.log("asked:", r.params.title, "|", r.params.options.map((o) => o.kind).join(" "));
   return { outcome: { outcome: "selected", optionId: "once" } };
 };
 const idle = (u) => u.sessionUpdate === "state_update" && u.state === "idle";
-const said = () => updates.filter((u) => u.sessionUpdate === "agent_message_chunk").map((u) => u.content.text).join("");
 
 await acp.client({ name: "t" })
   .onRequest(acp.methods.client.session.requestPermission, permission)
   .onNotification(acp.methods.client.session.update, update)
-  .connectWith(stream, async (c) => {
+  .connectWith(connect(acp), async (c) => {
     const m = acp.methods.agent;
     const init = await c.request(m.initialize, { protocolVersion: 2, info: { name: "t", version: "1" }, capabilities: {} });
     console.log("initialize", init.protocolVersion, init.info.name, Object.keys(init.capabilities.session).join(" "));
@@ -58,5 +40,4 @@ await acp.client({ name: "t" })
     console.log("resume", updates.some((u) => u.sessionUpdate === "user_message_chunk"));
     await c.request(m.session.delete, { sessionId });
   });
-child.stdin.end();
-console.log("exit", await new Promise((done) => child.on("exit", done)));
+await end();

@@ -29,7 +29,7 @@ lists it. --model, --sandbox and --mode are where the editor's options begin.`,
 			return serve(ctx, env, env.In, env.Out, flags)
 		},
 	}
-	cmd.Flags().BoolVar(&flags.clientFS, "client-fs", false, "read files that prompts link to from the editor, with changes that are not saved")
+	cmd.Flags().BoolVar(&flags.clientFS, "client-fs", false, "read files from the editor first, with changes that are not saved")
 	cmd.Flags().BoolVar(&flags.v2, "v2", false, "speak version 2 of the protocol, a draft, with editors that ask for it")
 	return cmd
 }

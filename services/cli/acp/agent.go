@@ -188,8 +188,9 @@ func (a *agent) with(answer func(context.Context, sessionParams) (any, error)) f
 func (a *agent) reply(req *jsonrpc2.Request, result any, err error) {
 	ctx := context.Background()
 	if err == nil {
-		if result == nil {
-			result = object{}
+		if e, ok := result.(entered); ok {
+			result = e.object
+			defer a.running.Go(e.sess.announce)
 		}
 		_ = a.conn.Reply(ctx, req.ID, result)
 		return
@@ -377,7 +378,7 @@ func (a *agent) newSession(ctx context.Context, p sessionParams) (any, error) {
 	if _, err := a.daemon(ctx); err != nil {
 		return nil, err
 	}
-	return a.entered(ctx, sess, object{"sessionId": sess.id})
+	return a.enterAnswer(ctx, sess, object{"sessionId": sess.id})
 }
 
 // enter adds a session, and takes the client's directory and servers for it.
@@ -406,11 +407,17 @@ func (a *agent) enter(id string, p sessionParams) (*session, error) {
 	return sess, nil
 }
 
-// entered answers with the options of a session.
-func (a *agent) entered(ctx context.Context, sess *session, answer object) (any, error) {
+// enterAnswer adds the options of a session to the answer.
+func (a *agent) enterAnswer(ctx context.Context, sess *session, answer object) (any, error) {
 	answer["configOptions"] = sess.options(ctx)
-	a.running.Go(sess.announce)
-	return answer, nil
+	return entered{answer, sess}, nil
+}
+
+// entered answers a request that adds a session. The session is announced behind it: the
+// client knows it then.
+type entered struct {
+	object
+	sess *session
 }
 
 // known returns a session that is stored.
@@ -464,7 +471,7 @@ func (a *agent) takeUp(ctx context.Context, p sessionParams, replay bool) (any, 
 			return nil, err
 		}
 	}
-	return a.entered(ctx, sess, object{})
+	return a.enterAnswer(ctx, sess, object{})
 }
 
 // list lists stored sessions that have a directory.

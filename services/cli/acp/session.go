@@ -7,7 +7,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -17,6 +16,7 @@ import (
 	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
+	"zino/services/cli/images"
 	"zino/services/cli/render"
 	"zino/services/cli/turn"
 )
@@ -28,8 +28,7 @@ type session struct {
 	servers  proto.Raw // that the client brings; nil: none
 
 	// Guarded by agent.mu:
-	model, sandbox, mode string          // "": as configured
-	commands             map[string]bool // that were announced
+	model, sandbox, mode string // "": as configured
 	request              jsonrpc2.ID
 	signals              chan os.Signal // of the prompt that runs; nil: none does
 	over                 chan struct{}  // closed when it has ended
@@ -72,13 +71,13 @@ func (a *agent) prompt(ctx context.Context, p sessionParams) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, files, err := message(a.unsaved(ctx, sess, p.Prompt))
+	text, files, err := sess.message(ctx, a.unsaved(ctx, sess, p.Prompt))
 	if err != nil {
 		return nil, err
 	}
 	req := proto.Chat{
 		Message: text, SessionID: sess.id, Root: sess.root, Provider: a.env.Provider, MaxTokens: a.env.MaxTokens, Effort: a.env.Effort,
-		NeedModel: true, Reachable: true, Events: true, MCPServers: sess.servers, Files: files,
+		NeedModel: true, Reachable: true, Events: true, MCPServers: sess.servers, ClientFiles: a.clientFiles(),
 	}
 	if a.env.NetworkSet {
 		req.Network = &a.env.Network
@@ -86,21 +85,21 @@ func (a *agent) prompt(ctx context.Context, p sessionParams) (any, error) {
 	a.mu.Lock()
 	if sess.busy() {
 		a.mu.Unlock()
+		if a.version == 2 && len(files) > 0 {
+			return nil, invalid("images cannot be added to the turn that runs")
+		}
 		if a.version == 2 {
 			return a.say(ctx, sess, text, p)
 		}
 		return nil, failure(jsonrpc2.CodeInvalidRequest, "a prompt is running")
 	}
 	req.Model, req.Sandbox, req.Mode = sess.model, proto.Level(sess.sandbox), cmp.Or(sess.mode, proto.ModeDerived)
-	if name, arguments, _ := strings.Cut(strings.TrimPrefix(text, "/"), " "); text[0] == '/' && sess.commands[name] {
-		req.Message, req.Command, req.Arguments = "", name, strings.TrimSpace(arguments)
-	}
 	signals, over := make(chan os.Signal, 1), make(chan struct{})
 	sess.signals, sess.over = signals, over
 	sess.request = p.request
 	a.mu.Unlock()
 	if a.version == 1 {
-		return a.run(sess, req, signals, over)
+		return a.run(sess, req, files, signals, over)
 	}
 	messageID := proto.NewSessionID()
 	u := &updates{session: sess}
@@ -108,7 +107,7 @@ func (a *agent) prompt(ctx context.Context, p sessionParams) (any, error) {
 	a.running.Go(func() {
 		u.send(object{"sessionUpdate": "state_update", "state": "running"})
 		idle := object{"sessionUpdate": "state_update", "state": "idle"}
-		answer, err := a.run(sess, req, signals, over)
+		answer, err := a.run(sess, req, files, signals, over)
 		if err != nil {
 			idle["stopReason"], idle["error"] = "error", errorFor(err)
 		} else if reason, ok := answer.(object)["stopReason"]; ok {
@@ -127,12 +126,11 @@ func (sess *session) announce() {
 	if err != nil || len(found.Commands) == 0 {
 		return
 	}
-	list, names := []object{}, map[string]bool{}
+	list := []object{}
 	for _, c := range found.Commands {
 		if c.Untrusted || c.Problem != "" {
 			continue
 		}
-		names[c.Name] = true
 		command, input := object{"name": c.Name, "description": c.Description}, object{"hint": c.ArgumentHint}
 		if sess.version == 2 {
 			command["type"], input["type"] = "command", "text"
@@ -142,9 +140,6 @@ func (sess *session) announce() {
 		}
 		list = append(list, command)
 	}
-	sess.mu.Lock()
-	sess.commands = names
-	sess.mu.Unlock()
 	u := &updates{session: sess}
 	u.send(object{"sessionUpdate": "available_commands_update", "availableCommands": list})
 }
@@ -161,7 +156,7 @@ func (a *agent) say(ctx context.Context, sess *session, text string, p sessionPa
 }
 
 // run carries out a turn to its end, and returns the answer to the prompt.
-func (a *agent) run(sess *session, req proto.Chat, signals chan os.Signal, over chan struct{}) (any, error) {
+func (a *agent) run(sess *session, req proto.Chat, files []proto.FileData, signals chan os.Signal, over chan struct{}) (any, error) {
 	ctx, _, stop := command.CancelOn(context.Background(), signals)
 	defer func() {
 		stop()
@@ -182,6 +177,12 @@ func (a *agent) run(sess *session, req proto.Chat, signals chan os.Signal, over 
 		return nil, err
 	}
 	if ctx.Err() == nil {
+		if err := images.Add(ctx, d.Client, &req, files); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+	}
+	if ctx.Err() == nil {
+		turn.Slash(ctx, d, &req)
 		env := *a.env
 		_, err = turn.Run(ctx, &env, d, req, u)
 	}

@@ -135,7 +135,7 @@ func (u *updates) Event(typ string, payload []byte) error {
 	case proto.TypeNotice:
 		return decode(payload, u.notice)
 	case proto.TypeUserMessage:
-		return decode(payload, func(e proto.UserMessage) { u.userText(e.Typed()) })
+		return decode(payload, func(e proto.UserMessage) { u.userMessage(e.Typed(), e.Attachments) })
 	case proto.TypeTodo:
 		return decode(payload, u.todo)
 	case proto.TypeApprovalRequested:
@@ -147,6 +147,8 @@ func (u *updates) Event(typ string, payload []byte) error {
 			u.asked[a.ID] = true
 			u.asking.Go(func() { u.approve(a) })
 		}
+	case proto.TypeFileRequested:
+		return decode(payload, func(e proto.FileRequested) { u.asking.Go(func() { u.sendFile(e) }) })
 	case proto.TypeApprovalClosed:
 		return decode(payload, func(e proto.ApprovalClosed) { u.agent.withdraw(e.Approval) })
 	}
@@ -175,7 +177,7 @@ func (u *updates) stored(event []byte) error {
 	case proto.TypeMessage:
 		return decode(event, func(e proto.LogMessage) {
 			if e.Role == proto.RoleUser {
-				u.userText(e.Typed())
+				u.userMessage(e.Typed(), e.Attachments)
 				return
 			}
 			u.text(e.Text)
@@ -187,7 +189,7 @@ func (u *updates) stored(event []byte) error {
 		})
 	case proto.TypeToolResult:
 		return decode(event, func(e proto.LogToolResult) {
-			u.finished(proto.ToolFinished{ID: e.ToolUseID, Name: e.Name, OK: e.OK, Result: e.Output, Diff: e.Diff})
+			u.finished(proto.ToolFinished{ID: e.ToolUseID, Name: e.Name, OK: e.OK, Result: e.Output, Diff: e.Diff, Attachments: e.Attachments})
 		})
 	}
 	return nil
@@ -209,9 +211,27 @@ func (u *updates) text(piece string) {
 	u.send(object{"sessionUpdate": "agent_message_chunk", "messageId": u.messageID("m"), "content": textBlock(piece)})
 }
 
-func (u *updates) userText(text string) {
+func (u *updates) userMessage(text string, files []proto.Attachment) {
 	u.next()
-	u.send(object{"sessionUpdate": "user_message_chunk", "messageId": u.messageID("u"), "content": textBlock(text)})
+	for _, block := range append([]object{textBlock(text)}, u.files(files)...) {
+		u.send(object{"sessionUpdate": "user_message_chunk", "messageId": u.messageID("u"), "content": block})
+	}
+}
+
+// files returns files that are stored with the session as blocks: images whole, others by
+// their names.
+func (u *updates) files(list []proto.Attachment) (blocks []object) {
+	for _, a := range list {
+		block := textBlock("[" + a.Name + "]")
+		if strings.HasPrefix(a.MediaType, "image/") {
+			file, err := forward(u.ctx, u.agent, "mem", proto.MemGetAttachment, proto.GetAttachment{SessionID: u.session.id, ID: a.ID})
+			if err == nil {
+				block = object{"type": "image", "mimeType": a.MediaType, "data": file.Data}
+			}
+		}
+		blocks = append(blocks, block)
+	}
+	return blocks
 }
 
 // kinds maps tools to the protocol's kinds.
@@ -329,11 +349,18 @@ func (u *updates) finished(e proto.ToolFinished) {
 		shown = strings.TrimSuffix(shown, "\n") + "\n" + result.Data.Stderr
 	}
 	shown = strings.TrimLeft(firstOf(shown, result.Data.Text, result.Error.Message), "\n")
+	var content []object
 	switch {
 	case e.Diff != "" && c.path != "":
-		update["content"] = []object{u.diff(c.path, e.Diff)}
+		content = append(content, u.diff(c.path, e.Diff))
 	case shown != "":
-		update["content"] = []object{toolContent(string(tail([]byte(shown))))}
+		content = append(content, toolContent(string(tail([]byte(shown)))))
+	}
+	for _, block := range u.files(e.Attachments) {
+		content = append(content, object{"type": "content", "content": block})
+	}
+	if content != nil {
+		update["content"] = content
 	}
 	u.change(e.ID, update)
 	delete(u.calls, e.ID)
