@@ -36,11 +36,12 @@ func TestKilledHooks(t *testing.T) {
 		"hook.sh": fmt.Sprintf("cd \"$ZINO_ROOT\"\necho $1 >>events\nmv block-$1 blocked 2>/dev/null || exit 0\nexport KILLED=\"%s $ZINO_SESSION_ID\"\nexec sh %s/hold.sh\n", mark, dir),
 		"hold.sh": escape + ": >held\nsleep 10009\n",
 	})
-	settings := fmt.Sprintf("provider = \"anthropic\"\nanthropic_base_url = %q\n", provider.Host)
+	var settings strings.Builder
+	settings.WriteString(fmt.Sprintf("provider = \"anthropic\"\nanthropic_base_url = %q\n", provider.Host))
 	for event := range hookVictims {
-		settings += fmt.Sprintf("[[hooks.%s]]\ncommand = \"sh %s/hook.sh %[1]s\"\ntimeout = 600\n", event, dir)
+		settings.WriteString(fmt.Sprintf("[[hooks.%s]]\ncommand = \"sh %s/hook.sh %[1]s\"\ntimeout = 600\n", event, dir))
 	}
-	k := &killedServers{dir: dir, fleet: startFleet(t, settings, "ANTHROPIC_API_KEY=test")}
+	k := &killedServers{dir: dir, fleet: startFleet(t, settings.String(), "ANTHROPIC_API_KEY=test")}
 	for event, victims := range hookVictims {
 		for _, victim := range victims {
 			t.Run(event+" "+victim, func(t *testing.T) {

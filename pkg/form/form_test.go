@@ -44,9 +44,10 @@ plan: plan [one of, optional] [{free No cost} {paid paid}]`)
 }
 
 func TestParseRefuses(t *testing.T) {
-	many := `{"type":"object","properties":{`
+	var many strings.Builder
+	many.WriteString(`{"type":"object","properties":{`)
 	for i := range 33 {
-		many += fmt.Sprintf(`"f%d":{"type":"string"},`, i)
+		many.WriteString(fmt.Sprintf(`"f%d":{"type":"string"},`, i))
 	}
 	for schema, want := range map[string]string{
 		`{`:                                 "not a schema",
@@ -56,7 +57,7 @@ func TestParseRefuses(t *testing.T) {
 		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}}}}`:                       "without choices",
 		`{"type":"object","properties":{"a":{"type":"string"},"a":{"type":"number"}}}`:                          "two fields",
 		`{"type":"object","properties":{"a":{"type":"string"}},"required":["b"]}`:                               `"b" is missing`,
-		strings.TrimSuffix(many, ",") + `}}`:                                                                    "more than 32 fields",
+		strings.TrimSuffix(many.String(), ",") + `}}`:                                                           "more than 32 fields",
 		`{"type":"object","properties":{"a":{"type":"string","title":"` + strings.Repeat("x", SizeMax) + `"}}}`: "bytes, more than",
 	} {
 		_, err := Parse([]byte(schema))
@@ -237,18 +238,19 @@ plan:
 			d, err := NewDialog(in)
 			zinotest.Must(t, err)
 			var answer *proto.AnswerInput
-			shown := d.Text() + d.Prompt()
+			var shown strings.Builder
+			shown.WriteString(d.Text() + d.Prompt())
 			for _, line := range test.lines {
 				if answer = d.Enter(line); answer == nil {
-					shown += "\n" + d.Text() + d.Prompt()
+					shown.WriteString("\n" + d.Text() + d.Prompt())
 				}
 			}
 			if answer == nil {
-				t.Fatalf("no answer after\n%s", shown)
+				t.Fatalf("no answer after\n%s", shown.String())
 			}
 			zinotest.Equal(t, "answer", answer.ID+" "+answer.Action+" "+string(answer.Content), "in-1 "+test.answer)
 			if test.prompts != "" {
-				zinotest.Equal(t, "shown", shown, test.prompts)
+				zinotest.Equal(t, "shown", shown.String(), test.prompts)
 			}
 		})
 	}
