@@ -143,7 +143,7 @@ type Chat struct {
 	// the tool read asks there for the text of a file.
 	ClientFiles bool `json:"client_files,omitzero"`
 	// MCPServers are MCP servers that the caller brings for this turn, in the form of
-	// .mcp.json. A resumed turn has them without their env and headers.
+	// .mcp.json. They are not part of the session log.
 	MCPServers Raw `json:"mcp_servers,omitzero"`
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.

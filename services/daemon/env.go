@@ -12,17 +12,20 @@ import (
 	"zino/proto"
 )
 
-// callerEnv is what tools of a turn get from the caller's process. It is kept in a file
-// of the daemon, and not in the session log, as long as the turn is open.
+// callerEnv is what tools of a turn get from the caller's process, and the MCP servers that
+// the caller brings: both can hold secrets. It is kept in a file of the daemon, and not in
+// the session log, as long as the turn is open.
 type callerEnv struct {
 	Env   map[string]string `json:"env,omitempty"`
 	Cwd   string            `json:"cwd,omitempty"`
 	Umask *int              `json:"umask,omitempty"`
+
+	Servers proto.Raw `json:"mcp_servers,omitempty"`
 }
 
 // envOf returns the environment of a request; ok is false if it has none.
 func envOf(req proto.Chat) (e callerEnv, ok bool) {
-	return callerEnv{req.Env, req.Cwd, req.Umask}, req.Env != nil || req.Cwd != "" || req.Umask != nil
+	return callerEnv{req.Env, req.Cwd, req.Umask, req.MCPServers}, req.Env != nil || req.Cwd != "" || req.Umask != nil || len(req.MCPServers) > 0
 }
 
 // envDir is the directory of the files, named after turns.
@@ -51,7 +54,7 @@ func (s *Service) keepEnv(turn string, req proto.Chat) error {
 }
 
 // envGone is the notice of a turn that is resumed without its environment.
-const envGone = "The environment of this turn is gone (%s): its tools run with that of the services."
+const envGone = "The environment of this turn is gone (%s): its tools run with that of the services, and without MCP servers of the client."
 
 // restoreEnv adds the environment of a turn to its request. Without it the tools run
 // with the daemon's own, and the notice says so.
@@ -65,7 +68,7 @@ func (s *Service) restoreEnv(turn string, req *proto.Chat) (notice string) {
 	if err != nil {
 		return fmt.Sprintf(envGone, path)
 	}
-	req.Env, req.Cwd, req.Umask = e.Env, e.Cwd, e.Umask
+	req.Env, req.Cwd, req.Umask, req.MCPServers = e.Env, e.Cwd, e.Umask, e.Servers
 	return ""
 }
 

@@ -530,7 +530,7 @@ func TestEnvOfTurn(t *testing.T) {
 	e := newResumeEnv(t, answer, answer)
 	e.cfg.Daemon.DataDir = filepath.Join(zinotest.Dir(t), "daemon")
 	with := strings.Replace(openTurn, `"model"`, `"has_env":true,"model"`, 1)
-	zinotest.Must(t, e.service.keepEnv("t-1", proto.Chat{Env: map[string]string{"A": "b"}, Cwd: "/w", Umask: new(0o22)}))
+	zinotest.Must(t, e.service.keepEnv("t-1", proto.Chat{Env: map[string]string{"A": "b"}, Cwd: "/w", Umask: new(0o22), MCPServers: proto.Raw(`{"mcpServers":{"a":{"command":"a","args":["--token=secret"]}}}`)}))
 	path := filepath.Join(e.cfg.Daemon.DataDir, "env", "t-1.json")
 	info, err := os.Stat(path)
 	zinotest.Must(t, err)
@@ -539,13 +539,13 @@ func TestEnvOfTurn(t *testing.T) {
 	e.service.Resume()
 	e.ended("s-1", "t-1")
 	req := e.requests.All()[0]
-	zinotest.Equal(t, "run", values(req.Env, req.Cwd, *req.Umask), "map[A:b] /w 18")
+	zinotest.Equal(t, "run", values(req.Env, req.Cwd, *req.Umask, string(req.Client)), `map[A:b] /w 18 {"mcpServers":{"a":{"command":"a","args":["--token=secret"]}}}`)
 	zinotest.Eventually(t, "the file goes", func() bool {
 		_, err := os.Stat(path)
 		return errors.Is(err, fs.ErrNotExist)
 	})
 	req2 := proto.Chat{}
-	zinotest.Equal(t, "notice", e.service.restoreEnv("t-1", &req2), "The environment of this turn is gone ("+path+"): its tools run with that of the services.")
+	zinotest.Equal(t, "notice", e.service.restoreEnv("t-1", &req2), "The environment of this turn is gone ("+path+"): its tools run with that of the services, and without MCP servers of the client.")
 	zinotest.Must(t, e.service.keepEnv("t-2", req2))
 	if _, err := os.Stat(filepath.Join(filepath.Dir(path), "t-2.json")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a turn without environment has a file: %v", err)

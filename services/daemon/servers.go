@@ -25,21 +25,3 @@ func checkServers(raw proto.Raw) error {
 	}
 	return nil
 }
-
-// withoutSecrets returns mcp_servers for the session log: without the values that can be
-// secret.
-func withoutSecrets(raw proto.Raw) proto.Raw {
-	var c clientServers
-	if len(raw) == 0 || json.Unmarshal(raw, &c) != nil {
-		return nil
-	}
-	for _, server := range c.Servers {
-		delete(server, "env")
-		delete(server, "headers")
-	}
-	kept, err := json.Marshal(c)
-	if err != nil {
-		return nil // cannot happen: it was JSON
-	}
-	return kept
-}

@@ -382,7 +382,6 @@ type logRequest struct {
 	OnLimit      string      `json:"on_limit,omitzero"`
 	HasEnv       bool        `json:"has_env,omitzero"` // in a file: see keepEnv
 	OutputSchema proto.Raw   `json:"output_schema,omitzero"`
-	MCPServers   proto.Raw   `json:"mcp_servers,omitzero"` // without env and headers
 	ClientFiles  bool        `json:"client_files,omitzero"`
 	ReadOnly     bool        `json:"read_only,omitzero"`
 	Asked        proto.Level `json:"asked_sandbox,omitzero"` // if it is another one
@@ -402,7 +401,7 @@ func (t *turn) logRequest() proto.Raw {
 	b, err := wire.AppendObject(nil, "", logRequest{
 		Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Mode: req.Mode, Reachable: req.Reachable, Provider: req.Provider, Model: req.Model,
 		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: t.onLimit, NeedModel: req.NeedModel, HasEnv: t.keepsEnv(), ReadOnly: t.readOnly, Asked: asked, Parent: t.parent,
-		OutputSchema: req.OutputSchema, MCPServers: withoutSecrets(req.MCPServers), ClientFiles: req.ClientFiles,
+		OutputSchema: req.OutputSchema, ClientFiles: req.ClientFiles,
 		Attachments: t.files,
 		Command:     t.slash, Arguments: t.arguments,
 	})
@@ -417,7 +416,7 @@ func (q *logRequest) chat(sessionID string) proto.Chat {
 	return proto.Chat{
 		SessionID: sessionID, Root: q.Root, Sandbox: q.Sandbox, Network: q.Network, Mode: q.Mode, Reachable: q.Reachable, Provider: q.Provider, Model: q.Model,
 		Effort: q.Effort, MaxTokens: q.MaxTokens, SystemPrompt: q.SystemPrompt, NeedModel: q.NeedModel,
-		OutputSchema: q.OutputSchema, MCPServers: q.MCPServers, ClientFiles: q.ClientFiles,
+		OutputSchema: q.OutputSchema, ClientFiles: q.ClientFiles,
 	}
 }
 
