@@ -60,7 +60,7 @@ type write struct {
 	what  string
 	time  time.Time
 	found func(context.Context) (bool, error) // whether it can be read back
-	drop  func(context.Context) error         // removes it; nil: another write of the day does
+	drop  func(context.Context) error         // removes it, and may have removed it
 }
 
 // errLost is the error for an acknowledged write that cannot be read back.
@@ -140,10 +140,8 @@ func (r *run) dayOf(ctx context.Context, workers []worker) error {
 		}
 	}
 	for _, w := range r.writes {
-		if w.drop != nil {
-			if err := r.eventually(night, func() error { return w.drop(night) }); err != nil {
-				return fmt.Errorf("cannot remove %s: %w", w.what, err)
-			}
+		if err := r.eventually(night, func() error { return w.drop(night) }); err != nil {
+			return fmt.Errorf("cannot remove %s: %w", w.what, err)
 		}
 	}
 	r.writes = nil
@@ -271,11 +269,9 @@ func (r *run) turn(ctx context.Context, kind string, day, n int) (*write, error)
 			read.From = page.Next
 		}
 	}}
-	if n == 0 {
-		w.drop = func(ctx context.Context) error {
-			_, err := rpc.Call(ctx, r.clients["mem"], proto.MemRemoveSession, proto.RemoveSession{SessionID: session})
-			return gone(err)
-		}
+	w.drop = func(ctx context.Context) error {
+		_, err := rpc.Call(ctx, r.clients["mem"], proto.MemRemoveSession, proto.RemoveSession{SessionID: session})
+		return gone(err)
 	}
 	return w, nil
 }
@@ -318,10 +314,15 @@ func (r *run) history(ctx context.Context, day, n int) (*write, error) {
 	if _, err := rpc.CallText(ctx, r.clients["daemon"], proto.DaemonChat, proto.Chat{Message: mark, ChannelID: channel}, nil); err != nil {
 		return nil, err
 	}
-	return &write{what: "the message " + mark, found: func(ctx context.Context) (bool, error) {
+	w := &write{what: "the message " + mark, found: func(ctx context.Context) (bool, error) {
 		all, err := rpc.Call(ctx, r.clients["mem"], proto.MemGetHistory, proto.GetHistory{ChannelID: channel})
 		return err == nil && strings.Contains(string(all.Messages), mark), err
-	}}, nil
+	}}
+	w.drop = func(ctx context.Context) error {
+		_, err := rpc.Call(ctx, r.clients["mem"], proto.MemClearHistory, proto.ClearHistory{ChannelID: channel})
+		return gone(err)
+	}
+	return w, nil
 }
 
 // page connects a page, appends code to its file as an editor does, and waits for the
@@ -363,9 +364,7 @@ func (r *run) page(ctx context.Context, day, n int) (*write, error) {
 		return nil, err
 	}
 	w := &write{what: "the reply to " + mark + " in " + me.File, found: found}
-	if n == 0 {
-		w.drop = func(context.Context) error { return os.Remove(file) }
-	}
+	w.drop = func(context.Context) error { return os.RemoveAll(file) }
 	return w, nil
 }
 
