@@ -93,7 +93,7 @@ func newResumeEnvIn(t *testing.T, dir string, scripts ...runScript) *resumeEnv {
 	e.service.resumePauses = []time.Duration{time.Millisecond}
 	rpctest.New(t, "agr", e.cfg.Agr.Socket, func(s *rpc.Server) {
 		rpc.HandleText(s, proto.AgrRun, func(ctx context.Context, req proto.Run, out *rpc.Out) (proto.Text, error) {
-			req.Messages = bytes.Clone(req.Messages)
+			req.Messages, req.Client = bytes.Clone(req.Messages), bytes.Clone(req.Client)
 			for i := range req.Calls {
 				req.Calls[i].Input = bytes.Clone(req.Calls[i].Input)
 			}

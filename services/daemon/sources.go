@@ -14,8 +14,9 @@ import (
 	"zino/services/daemon/trust"
 )
 
-// sourceTimeout limits the listing of the commands of another service, which may be absent.
-const sourceTimeout = 200 * time.Millisecond
+// sourceTimeout limits the listing of the commands of another service, which may be absent,
+// or start for it.
+const sourceTimeout = 2 * time.Second
 
 // skillCommands returns the skills that a person may use as commands.
 func (s *Service) skillCommands(ctx context.Context, project trust.Project) (list []slash.Command) {
