@@ -176,3 +176,15 @@ func TestUndoLines(t *testing.T) {
 		}
 	}
 }
+
+// TestTabWaitsForCommands checks that a Tab before the daemon has listed the commands of
+// files completes when it has.
+func TestTabWaitsForCommands(t *testing.T) {
+	x := newTestChat(t)
+	x.editor.Insert("/rev")
+	x.tab()
+	zinotest.Equal(t, "before", x.editor.BeforeCursor(), "/rev")
+	x.files, x.filesKnown = []proto.CommandInfo{{Name: "review"}}, true
+	x.listed()
+	zinotest.Equal(t, "after", x.editor.BeforeCursor(), "/review ")
+}

@@ -91,7 +91,7 @@ func (c *chat) choices() (word string, list []string, known bool) {
 					list = append(list, "/"+file)
 				}
 			}
-			return before, list, true
+			return before, list, c.filesKnown
 		}
 		if i := slices.IndexFunc(commands, func(k *command) bool { return k.name == name }); i >= 0 {
 			values, known := commands[i].complete, true

@@ -9,6 +9,7 @@ import (
 // listFiles asks the daemon for the commands of files, and then calls then.
 func (c *chat) listFiles(then func(error)) {
 	if !c.can(proto.DaemonCommands.Type) {
+		c.filesKnown = true
 		then(nil)
 		return
 	}
@@ -16,6 +17,7 @@ func (c *chat) listFiles(then func(error)) {
 		if err == nil {
 			c.files = list.Commands
 		}
+		c.filesKnown = true
 		then(err)
 	})
 }

@@ -19,6 +19,7 @@ type commandState struct {
 	queries       []*query            // what commands wait for
 	listings      map[string]*listing // for completion
 	files         []proto.CommandInfo // commands of files, as last listed
+	filesKnown    bool                // they were listed
 	awaited       *awaited            // a completion whose choices are being listed; nil: none
 	models        []proto.Model       // that can be asked, as far as is known
 	changedIn     *turn               // the turn during which the model was changed: it uses the old one

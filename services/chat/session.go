@@ -36,7 +36,7 @@ func (c *chat) connected() {
 // begun carries out what was typed before the services were there.
 func (c *chat) begun() {
 	c.ready = true
-	c.listFiles(func(error) {})
+	c.listFiles(func(error) { c.listed() })
 	commands := c.typedCommands
 	c.typedCommands = nil
 	for _, run := range commands {
