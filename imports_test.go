@@ -239,7 +239,7 @@ func refusedOurs(from, imported string, tests bool) string {
 // forTests reports whether a package is test support.
 func forTests(path string) bool {
 	return within(path, "zino/pkg/zinotest/...") || within(path, "zino/pkg/fakellm/...") ||
-		path == "zino/services/mem/store/storetest" || path == "zino/services/repl/browsertest"
+		path == "zino/services/constellation/measure" || path == "zino/services/mem/store/storetest" || path == "zino/services/repl/browsertest"
 }
 
 // within reports whether a package is in a tree: "x" is x alone, "x/..." x and

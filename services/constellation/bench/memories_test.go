@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,41 +13,9 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/constellation/measure"
 	"zino/services/mem/index"
 )
-
-// words generates texts whose words have a Zipf distribution, as in natural language.
-type words struct{ zipf *rand.Zipf }
-
-func newWords() words {
-	return words{rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 10, 50_000)}
-}
-
-func (w words) text(n int) string {
-	list := make([]string, n)
-	for i := range list {
-		list[i] = word(w.zipf.Uint64())
-	}
-	return strings.Join(list, " ")
-}
-
-// word returns a word of letters, several of which are forms of one stem.
-func word(n uint64) string {
-	ending := [...]string{"n", "ning", "ns"}[n%3]
-	text := ""
-	for n /= 3; text == "" || n > 0; n /= 80 {
-		text += "bcdfghklmnprstvz"[n%16:n%16+1] + "aeiou"[n/16%5:n/16%5+1]
-	}
-	return text + ending
-}
-
-func (w words) texts(count, n int) []string {
-	list := make([]string, count)
-	for i := range list {
-		list[i] = w.text(n)
-	}
-	return list
-}
 
 // memoryOf returns a memory as stored in the file.
 func memoryOf(text string) string {
@@ -83,8 +50,8 @@ func benchMemories(b *bench) (lines []line, err error) {
 }
 
 func (b *bench) amongMemories(name string, n int) (lines []line, err error) {
-	w := newWords()
-	texts := w.texts(n, 40)
+	w := measure.NewWords()
+	texts := w.Texts(n, 40)
 	c, err := b.memory(false, "os")
 	defer c.stop()
 	if err != nil {
@@ -113,7 +80,7 @@ func (b *bench) amongMemories(name string, n int) (lines []line, err error) {
 		return nil, err
 	}
 	for words, limit := range map[int]float64{5: 0.3e6, 12: 1e6} {
-		queries := w.texts(200, words)
+		queries := w.Texts(200, words)
 		took, err := medianTime(len(queries), func(i int) error { return search(queries[i]) })
 		if err != nil {
 			return nil, err
@@ -125,7 +92,7 @@ func (b *bench) amongMemories(name string, n int) (lines []line, err error) {
 		lines = append(lines, l)
 	}
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.measured, b.measured) })
-	more := w.texts(100, 40)
+	more := w.Texts(100, 40)
 	add, err := medianTime(len(more), func(i int) error {
 		_, err := rpc.Call(context.Background(), client, proto.MemStoreHard, proto.StoreHard{Messages: proto.Raw(`[{"role":"user","content":"` + more[i] + `"}]`)})
 		return err
@@ -143,12 +110,12 @@ func (b *bench) amongMemories(name string, n int) (lines []line, err error) {
 
 // indexing measures what a new memory costs the index of n others.
 func indexing(n int) (line, error) {
-	w := newWords()
+	w := measure.NewWords()
 	x := index.New()
-	for id, text := range w.texts(n, 40) {
+	for id, text := range w.Texts(n, 40) {
 		x.Put(id, text)
 	}
-	more := w.texts(5000, 40)
+	more := w.Texts(5000, 40)
 	took, err := medianTime(len(more), func(i int) error {
 		x.Put(n+i, more[i])
 		return nil

@@ -12,13 +12,14 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/constellation/measure"
 )
 
 // letters returns n words of letters, which have a form besides their stem.
-func (w words) letters(n int) string {
+func letters(w measure.Words, n int) string {
 	list := make([]string, n)
 	for i := range list {
-		list[i] = strings.Map(func(r rune) rune { return 'a' + (r-'0')%26 }, fmt.Sprintf("%04o", w.zipf.Uint64()))
+		list[i] = strings.Map(func(r rune) rune { return 'a' + (r-'0')%26 }, fmt.Sprintf("%04o", w.Next()))
 	}
 	return strings.Join(list, " ")
 }
@@ -29,13 +30,13 @@ const (
 )
 
 // writeLogs writes sessions with messages of 10 to 110 words.
-func writeLogs(dir string, w words) error {
+func writeLogs(dir string, w measure.Words) error {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for i := range recallSessions {
 		log := bytes.NewBufferString(`{"type":"meta","schema_version":1,"ts":"2026-11-21T14:03:07Z"}` + "\n")
 		for n := range recallMessages {
 			role := []string{proto.RoleUser, proto.RoleAssistant}[n%2]
-			fmt.Fprintf(log, `{"type":"message","role":%q,"text":%q,"ts":"2026-11-21T14:03:07Z"}`+"\n", role, w.letters(10+rnd.IntN(100)))
+			fmt.Fprintf(log, `{"type":"message","role":%q,"text":%q,"ts":"2026-11-21T14:03:07Z"}`+"\n", role, letters(w, 10+rnd.IntN(100)))
 		}
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("s%d.jsonl", i)), log.Bytes(), 0o600); err != nil {
 			return err
@@ -46,10 +47,10 @@ func writeLogs(dir string, w words) error {
 
 // benchRecall searches many sessions, whose index it builds first.
 func benchRecall(b *bench) ([]line, error) {
-	w := newWords()
+	w := measure.NewWords()
 	queries := make([]string, 100)
 	for i := range queries {
-		queries[i] = "how did we fix the " + w.letters(4)
+		queries[i] = "how did we fix the " + letters(w, 4)
 	}
 	c, err := b.memory(false, "os")
 	defer c.stop()

@@ -1,22 +1,20 @@
 package soak_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/constellation/measure"
 )
 
 // memory is the index of the anonymous memory in measures.
@@ -119,25 +117,10 @@ func (r *run) sample(ctx context.Context) {
 
 // process returns a process's anonymous memory in megabytes, its descriptors and threads.
 func process(pid int) ([]float64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	fds, err2 := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err := errors.Join(err, err2); err != nil {
-		return nil, err
-	}
-	field := func(name string) float64 { // see proc_pid_status(5)
-		_, after, _ := bytes.Cut(status, []byte("\n"+name+":"))
-		line, _, _ := bytes.Cut(after, []byte("\n"))
-		words := bytes.Fields(line)
-		if len(words) == 0 {
-			err = fmt.Errorf("no %s of process %d", name, pid)
-			return 0
-		}
-		n, convErr := strconv.Atoi(string(words[0]))
-		err = errors.Join(err, convErr)
-		return float64(n)
-	}
-	values := []float64{field("RssAnon") * 1024 / 1e6, float64(len(fds)), field("Threads")}
-	return values, err
+	anonymous, err := measure.Anonymous(pid)
+	descriptors, err2 := measure.Files(pid)
+	threads, err3 := measure.Status(pid, "Threads")
+	return []float64{anonymous, descriptors, threads}, errors.Join(err, err2, err3)
 }
 
 // growth returns the medians of a measure in the first and the last quarter between two

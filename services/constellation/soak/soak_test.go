@@ -1,11 +1,9 @@
 package soak_test
 
 import (
-	"encoding/xml"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,20 +60,12 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestPlotIsXML(t *testing.T) {
-	s := sampled(time.Now(), []float64{0, 0, 0, 0}, func(i int) float64 { return float64(i) }, 1)
-	points := s.points["mem"]
+func TestPlotHasCurvesAndKills(t *testing.T) {
+	points := sampled(time.Now(), []float64{0, 0, 0, 0}, func(i int) float64 { return float64(i) }, 1).points["mem"]
 	for _, kills := range [][]time.Time{nil, {points[3].time}} {
 		text := plot("mem", []string{"a", "b", "c", "d"}, points, kills)
 		zinotest.Equal(t, "lines of kills", strings.Count(text, "#d33"), 4*len(kills))
 		zinotest.Equal(t, "curves", strings.Count(text, "<polyline"), 4)
-		for d := xml.NewDecoder(strings.NewReader(text)); ; {
-			if _, err := d.Token(); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 	plot("one", []string{"a"}, points[:1], nil)
 }

@@ -1,0 +1,46 @@
+package measure
+
+import (
+	"math/rand/v2"
+	"strings"
+)
+
+// Words generates texts whose words have a Zipf distribution, as in natural language.
+// Two of them generate the same.
+type Words struct{ zipf *rand.Zipf }
+
+// NewWords returns a generator with a vocabulary of 50,000 words.
+func NewWords() Words {
+	return Words{rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 10, 50_000)}
+}
+
+// Next returns the rank of the next word.
+func (w Words) Next() uint64 { return w.zipf.Uint64() }
+
+// Text returns n words.
+func (w Words) Text(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = word(w.Next())
+	}
+	return strings.Join(list, " ")
+}
+
+// Texts returns count texts of n words.
+func (w Words) Texts(count, n int) []string {
+	list := make([]string, count)
+	for i := range list {
+		list[i] = w.Text(n)
+	}
+	return list
+}
+
+// word returns a word of letters, several of which are forms of one stem.
+func word(n uint64) string {
+	ending := [...]string{"n", "ning", "ns"}[n%3]
+	text := ""
+	for n /= 3; text == "" || n > 0; n /= 80 {
+		text += "bcdfghklmnprstvz"[n%16:n%16+1] + "aeiou"[n/16%5:n/16%5+1]
+	}
+	return text + ending
+}
