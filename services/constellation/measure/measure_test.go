@@ -2,9 +2,13 @@ package measure
 
 import (
 	"encoding/xml"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"zino/pkg/zinotest"
@@ -87,5 +91,38 @@ func TestOwnMemory(t *testing.T) {
 	}
 	if _, err := Status(os.Getpid(), "Nothing"); err == nil {
 		t.Error("no error for an unknown field")
+	}
+}
+
+func TestSection(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "performance.md")
+	zinotest.Write(t, file, "# Speed\n\n<!-- load -->\nold\n<!-- /load -->\n\nThe end.\n")
+	zinotest.Must(t, Section(file, "load", "## Load\n\nnew\n"))
+	zinotest.Must(t, Section(file, "growth", "## Growth"))
+	text, err := os.ReadFile(file)
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "file", string(text), "# Speed\n\n<!-- load -->\n## Load\n\nnew\n<!-- /load -->\n\nThe end.\n\n<!-- growth -->\n## Growth\n<!-- /growth -->\n")
+
+	zinotest.Write(t, file, "<!-- load -->\nno end\n")
+	if err := Section(file, "load", "new"); err == nil {
+		t.Error("no error for a section without an end")
+	}
+}
+
+// TestSectionsAtOnce checks that commands that write at the same time lose no section.
+func TestSectionsAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "performance.md")
+	zinotest.Write(t, file, "# Speed\n")
+	var writers sync.WaitGroup
+	errs := make([]error, 20)
+	for i := range errs {
+		writers.Go(func() { errs[i] = Section(file, fmt.Sprint("s", i), fmt.Sprint("text ", i)) })
+	}
+	writers.Wait()
+	zinotest.Must(t, errors.Join(errs...))
+	text, err := os.ReadFile(file)
+	zinotest.Must(t, err)
+	for i := range errs {
+		zinotest.Equal(t, fmt.Sprint("sections with text ", i), strings.Count(string(text), fmt.Sprintf("\ntext %d\n", i)), 1)
 	}
 }
