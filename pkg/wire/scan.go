@@ -193,6 +193,9 @@ var delimiter = [256]bool{
 // ReplaceSurrogates replaces escaped lone surrogates in a JSON text by \ufffd, in place:
 // other decoders fail on them.
 func ReplaceSurrogates(text []byte) {
+	if !escapesUnicode(text) { // most texts; they may have thousands of other escapes
+		return
+	}
 	// half returns 'h' for the escape of a high surrogate, 'l' for a low one, 0 for
 	// anything else.
 	half := func(b []byte) byte {
@@ -223,6 +226,19 @@ func ReplaceSurrogates(text []byte) {
 			i += 6
 		}
 	}
+}
+
+// escapesUnicode reports whether text has a backslash followed by u. It compares eight
+// bytes at once.
+func escapesUnicode(text []byte) bool {
+	i := 0
+	for ; i+9 <= len(text); i += 8 {
+		differ := (binary.LittleEndian.Uint64(text[i:]) ^ ones*'\\') | (binary.LittleEndian.Uint64(text[i+1:]) ^ ones*'u')
+		if (differ-ones)&^differ&tops != 0 { // a byte of differ is 0
+			return true
+		}
+	}
+	return bytes.Contains(text[i:], []byte(`\u`))
 }
 
 // Elements returns the elements of a JSON array, undecoded. raw is checked

@@ -434,6 +434,26 @@ func BenchmarkValid(b *testing.B) {
 	}
 }
 
+// TestEscapesUnicode has the two bytes at each place of texts around a word's length.
+func TestEscapesUnicode(t *testing.T) {
+	for n := range 40 {
+		text := []byte(strings.Repeat(`u\`, n/2+1)[:n])
+		if escapesUnicode(text) != bytes.Contains(text, []byte(`\u`)) {
+			t.Errorf("%q", text)
+		}
+		for i := range n - 1 {
+			text := bytes.Repeat([]byte("\x29\\"), n)[:n] // \x29 is a backslash xor u
+			if escapesUnicode(text) {
+				t.Errorf("found in %q", text)
+			}
+			copy(text[i:], `\u`)
+			if !escapesUnicode(text) {
+				t.Errorf("not found in %q", text)
+			}
+		}
+	}
+}
+
 func TestReplaceSurrogates(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                              ``,
