@@ -15,7 +15,6 @@ package message
 import (
 	"bytes"
 	"errors"
-	"fmt"
 
 	"zino/pkg/attach/kind"
 	"zino/pkg/wire"
@@ -139,20 +138,6 @@ func Inner(whole []byte) ([]byte, error) {
 		return nil, ErrNotList
 	}
 	return inner, nil
-}
-
-// Check validates a whole list: JSON, and every element an object.
-func Check(whole []byte) error {
-	elements, err := wire.Elements(whole)
-	if err != nil {
-		return err
-	}
-	for i, element := range elements {
-		if element[0] != '{' {
-			return fmt.Errorf("element %d is not an object", i)
-		}
-	}
-	return nil
 }
 
 // trim removes JSON's white space.

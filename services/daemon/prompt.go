@@ -90,14 +90,14 @@ func (s *Service) assemble(ctx context.Context, req proto.Chat, uid int, build *
 	}
 }
 
-// context calls ctx. It validates the list, because a malformed one would invalidate
-// the whole prompt.
+// context calls ctx. It checks the edges of the list: rtr, which reads the messages,
+// validates them.
 func (s *Service) context(ctx context.Context, build proto.Build) (messages, offer proto.Raw, err error) {
 	reply, err := rpc.Call(ctx, s.ctx, proto.CtxBuild, build)
 	if err != nil || reply.Messages == nil {
 		return nil, nil, err
 	}
-	if err := message.Check(reply.Messages); err != nil {
+	if _, err := message.Inner(reply.Messages); err != nil {
 		return nil, nil, fmt.Errorf("field %q: %w", "messages", err)
 	}
 	return reply.Messages, reply.Offer, nil

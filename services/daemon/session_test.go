@@ -290,7 +290,7 @@ func TestSessionParts(t *testing.T) {
 		{"sys malformed", func(n *neighbours) { n.sys = answers[proto.GetPrompt](`{"type":"system_prompt","content":5}`) }, "sys answered with something that is not a packet"},
 		{"ctx not running", func(n *neighbours) { n.ctx = nil }, "Could not connect to ctx: "},
 		{"too large", fails(handoff), `{"type":"error","message":"Go on in a new one: zino handoff","code":"too_large","service":"mem","kind":"session"}`},
-		{"ctx malformed", func(n *neighbours) { n.ctx = answers[proto.Build](`{"type":"context","messages":[5]}`) }, "element 0 is not an object"},
+		{"ctx malformed", func(n *neighbours) { n.ctx = answers[proto.Build](`{"type":"context","messages":[5]}`) }, "expected a list of messages"},
 		{"both", func(n *neighbours) { n.sys, n.ctx = nil, nil }, "Could not connect to sys: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
