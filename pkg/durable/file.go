@@ -72,6 +72,8 @@ type File struct {
 	now      fs.FileInfo // of f, when it was locked
 	tip      tip
 	gen      uint64 // changes when the file is replaced or rewritten
+	window   int64  // bytes at the end that contain what Last returned, and an eighth more
+	valid    valid
 
 	// The elements of a damaged file that could not be rewritten, and the error;
 	// reset when it is unlocked.
@@ -91,6 +93,14 @@ type tip struct {
 }
 
 const printSize = 64
+
+// valid are the last rows up to an offset that are known to be valid JSON. Bytes before
+// the end of an object do not change within a generation.
+type valid struct {
+	gen  uint64
+	end  int64
+	rows int
+}
 
 // generations is the last generation number used by any File, so that a Mark of
 // one File is never valid for another.

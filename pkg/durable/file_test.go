@@ -350,6 +350,37 @@ func TestLast(t *testing.T) {
 	}
 }
 
+// TestLastValidatesEach reads the ends of a file with a damaged element, in one generation:
+// each element is validated when it is returned for the first time, also if a call
+// before returned those around it, or another program appended it.
+func TestLastValidatesEach(t *testing.T) {
+	const n, appended, all = 8, 3, 13
+	for damaged := range n + appended {
+		for before := range n {
+			if damaged < n && before >= n-1-damaged {
+				continue // the first call would find it
+			}
+			elements := objectsFrom(0, n+appended)
+			elements[damaged] = bytes.Replace(elements[damaged], []byte("{"), []byte("x"), 1)
+			e := newEnv(t, Array, string(arrayOf(elements[:n])))
+			list, err := e.Last(before+1, 0)
+			zinotest.Must(t, err)
+			zinotest.Equal(t, "list", joined(list), joined(elements[n-before-1:n]))
+			gen := e.gen
+			zinotest.Write(t, e.path, string(arrayOf(elements)))
+			mustAdd(t, e.File, objectsFrom(n+appended, all)...)
+			if e.gen != gen && damaged != n+appended-1 {
+				t.Errorf("the file has a new generation")
+			}
+			list, err = e.Last(all, 0)
+			zinotest.Must(t, err)
+			if len(list) != all-1 {
+				t.Errorf("element %d is damaged, after %d: %d elements", damaged, before+1, len(list))
+			}
+		}
+	}
+}
+
 func TestLastLimit(t *testing.T) {
 	e := newEnv(t, Array, "")
 	big := func(size int) []byte { return fmt.Appendf(nil, `{"s":%q}`, strings.Repeat("x", size-8)) }

@@ -125,12 +125,12 @@ func (h *histories) last(id string, n int) (elems [][]byte, err error) {
 	return elems, err
 }
 
-// messagesIn returns the messages among elements of a file, which are valid JSON.
-// It may write to them.
+// messagesIn returns the messages among elements of a file, which are valid JSON in one
+// line. It may write to them.
 func messagesIn(elems [][]byte) [][]byte {
 	good := make([][]byte, 0, len(elems))
 	for _, e := range elems {
-		if e = normalize(e); hasMessage(e) {
+		if wire.ReplaceSurrogates(e); hasMessage(e) {
 			good = append(good, e)
 		}
 	}
