@@ -39,9 +39,9 @@ forget() {
 
 # purge removes histories, keys, configuration and users.
 purge() {
-	rm -rf /var/lib/zino /var/lib/zino-daemon /var/lib/zino-exc /var/lib/zino-audit /etc/zino
+	rm -rf /var/lib/zino /var/lib/zino-daemon /var/lib/zino-exc /var/lib/zino-audit /var/lib/zino-home /etc/zino
 	rm -f /etc/credstore/zino.* /etc/credstore.encrypted/zino-*
-	for name in $services audit; do
+	for name in $services audit home; do
 		if getent passwd "zino-$name" >/dev/null; then userdel "zino-$name"; fi
 	done
 	for group in zino zino-bus; do

@@ -61,10 +61,10 @@ type Pipe struct {
 	// limit.
 	TimeoutS float64 `json:"timeout_s,omitzero"`
 	// Home asks for a directory of the program's own that is kept, with its caches: it is
-	// HOME at the levels read-only and workspace-write, where no other program sees it. The
-	// name is a hash of the program's definition, 64 hexadecimal digits. At the level off
-	// HOME stays the user's. A unit has a home that ends with it. A home of more than 2 GiB
-	// is the error invalid.
+	// HOME at the confined levels, where no other program sees it. The name is a hash of the
+	// program's definition, 64 hexadecimal digits. At the level off HOME stays the user's.
+	// At the level unit, where the kernel's Landlock is older than Linux 6.12, the home ends
+	// with the unit. A home of more than 2 GiB is the error invalid.
 	Home string `json:"home,omitzero"`
 	// SessionID is the session of the turn that the program belongs to; absent: none.
 	SessionID string `json:"session_id,omitzero"`

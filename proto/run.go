@@ -7,6 +7,10 @@ package proto
 // with SIGTERM, then SIGKILL. Only zino-exc and root may call it.
 var UnitRun = eventsMethod[RunCommand, RunEnd]("run", "run", "end")
 
+// UnitRemoveHome removes a home that units of zino-home.socket keep. An unknown one is
+// removed already.
+var UnitRemoveHome = method[RemoveHome, Empty]("run", "remove_home", "ok")
+
 // TypeOutput is the type of the packet with a RunOutput.
 const TypeOutput = "output"
 
@@ -34,6 +38,13 @@ type RunCommand struct {
 	// Limits names the configured limits: "memory", "tasks" or "cpu". The answer
 	// lists those that the unit does not enforce.
 	Limits []string `json:"limits,omitzero"`
+	// Home is the name of a home of the command's own that is kept, 64 hexadecimal
+	// digits: HOME is that, and the working directory without dir. Commands with other
+	// homes cannot open it. Only units of zino-home.socket keep homes; absent: none.
+	Home string `json:"home,omitzero"`
+	// HomeMax is how many bytes the home may take when the command starts. A larger one
+	// is the error invalid.
+	HomeMax int64 `json:"home_max,omitzero"`
 }
 
 // RunScript is the script of a command.

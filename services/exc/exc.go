@@ -130,7 +130,7 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 	}
 	s.host.private = []string{data}
 	s.pipes.open = map[string]*pipe{}
-	s.homes = homes{dir: filepath.Join(data, "mcp", "home"), max: homeMax, used: map[string]int{}}
+	s.homes = homes{dir: filepath.Join(data, "mcp", "home"), max: homeMax, units: [2]string{run.HomeSocket, run.HomeNetSocket}, used: map[string]int{}}
 	s.firstWait = firstWait
 	s.UseMask(config.Default().Mask)
 	s.sessionLimit = time.Duration(cfg.SessionTimeout * float64(time.Second))

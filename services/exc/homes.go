@@ -3,56 +3,36 @@ package exc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 
-	"zino/pkg/durable"
 	"zino/proto"
 	"zino/services/exc/run"
+	"zino/services/exc/sandbox"
 )
 
 // homeMax is how many bytes a home may take when its program starts.
 const homeMax = 2 << 30
 
 // homes are directories of programs with input that are kept for their next start. Each is
-// named by a hash of its program's definition.
+// named by a hash of its program's definition. Those of programs in units are the units'.
 type homes struct {
-	dir string
-	max int64 // bytes of one when its program starts
+	dir   string
+	max   int64     // bytes of one when its program starts
+	units [2]string // sockets of the units that keep homes: without the network, and with it
 
 	mu   sync.Mutex
 	used map[string]int // programs that run, by home
 }
 
-// open makes a home, or finds it, and counts a program in it until close. The error is
-// invalid if it is too large.
-func (h *homes) open(name string) (dir string, err error) {
-	dir = filepath.Join(h.dir, name)
+// use counts a program in a home until close: from now on it is not removed.
+func (h *homes) use(name string) {
 	h.mu.Lock()
-	h.used[name]++ // from now on it is not removed
-	h.mu.Unlock()
-	defer func() {
-		if err != nil {
-			h.close(name)
-		}
-	}()
-	if err := os.MkdirAll(dir, durable.DirMode); err != nil {
-		return "", err
-	}
-	fi, err := os.Lstat(dir)
-	if err == nil && !fi.IsDir() {
-		err = &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
-	}
-	if err != nil {
-		return "", err
-	}
-	if n := sizeOf(dir); n > h.max {
-		return "", proto.Errorf(proto.CodeInvalid, "the home of this program, %s, takes %d MiB, more than %s: remove what it does not need, or all of it", dir, n>>20, run.ByteCount(h.max))
-	}
-	return dir, nil
+	defer h.mu.Unlock()
+	h.used[name]++
 }
 
 // close counts a program less.
@@ -64,26 +44,21 @@ func (h *homes) close(name string) {
 	}
 }
 
-// sizeOf is how many bytes on disk the files below dir take. What cannot be read, or is
-// being removed, does not count.
-func sizeOf(dir string) (n int64) {
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if fi, err := d.Info(); err == nil {
-			if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-				n += st.Blocks * 512
-			}
-		}
-		return nil
-	})
-	return n
+// unitProblem returns why programs in units keep no home on this host, nil if they do.
+// Such programs share a user: only Landlock separates their files and processes.
+func (h *homes) unitProblem() error {
+	if !sandbox.Scopes() {
+		return errors.New("that needs Landlock of Linux 6.12 or later")
+	}
+	if _, err := os.Stat(h.units[0]); err != nil {
+		return fmt.Errorf("%w: zino-home.socket of a system installation listens there", err)
+	}
+	return nil
 }
 
-// removeHome removes a home.
-func (s *Service) removeHome(_ context.Context, req proto.RemoveHome) (proto.Empty, error) {
-	if !isHash(req.Home) {
+// removeHome removes a home, and that of the same program in units.
+func (s *Service) removeHome(ctx context.Context, req proto.RemoveHome) (proto.Empty, error) {
+	if !run.IsHome(req.Home) {
 		return proto.Empty{}, badHome(req.Home)
 	}
 	s.homes.mu.Lock()
@@ -91,12 +66,11 @@ func (s *Service) removeHome(_ context.Context, req proto.RemoveHome) (proto.Emp
 	if s.homes.used[req.Home] > 0 {
 		return proto.Empty{}, proto.Errorf(proto.CodeBusy, "a program with this home is running: end it first")
 	}
-	dir := filepath.Join(s.homes.dir, req.Home)
-	err := os.RemoveAll(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		err = errors.Join(grantAccess(dir), os.RemoveAll(dir))
+	err := run.RemoveAll(filepath.Join(s.homes.dir, req.Home))
+	if _, missing := os.Stat(s.homes.units[0]); errors.Is(missing, fs.ErrNotExist) {
+		return proto.Empty{}, err
 	}
-	return proto.Empty{}, err
+	return proto.Empty{}, errors.Join(err, run.RemoveUnitHome(ctx, s.homes.units[0], req.Home))
 }
 
 func badHome(home string) error {

@@ -257,6 +257,11 @@ func (s *Service) levelStats(ctx context.Context, st *proto.Stats) {
 	}
 	st.Info["sandbox"] = string(s.host.level)
 	st.Info["sandboxes"] = levelNames(available)
+	if slices.Contains(available, proto.LevelUnit) {
+		if err := s.homes.unitProblem(); err != nil {
+			st.Info["no homes in units"] = err.Error()
+		}
+	}
 	if slices.Contains(available, proto.LevelReadOnly) {
 		kernel := s.kernel(ctx)
 		st.Info["sandbox means"] = strings.Join(kernel.Means(), ", ")

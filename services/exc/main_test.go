@@ -79,6 +79,8 @@ type service struct {
 	dir string // a directory of the test's own, with tools/ in it
 	log *zinotest.Buffer
 	cfg config.Exc
+
+	unitHomes string // of newUnitService
 }
 
 // markEnv marks the processes of executed code.

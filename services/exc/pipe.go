@@ -148,28 +148,30 @@ func checkPipe(req proto.Pipe) error {
 		return proto.Errorf(proto.CodeTooLarge, "stdin has %d bytes: at most %d, more with pipe_write", len(*req.Stdin), proto.PipeStdinMax)
 	case math.IsNaN(req.TimeoutS) || req.TimeoutS < 0 || req.TimeoutS > timeoutMax:
 		return proto.Errorf(proto.CodeInvalid, "timeout_s is %v: use 0 (no limit) to %d seconds", req.TimeoutS, timeoutMax)
-	case req.Home != "" && !isHash(req.Home):
+	case req.Home != "" && !run.IsHome(req.Home):
 		return badHome(req.Home)
 	}
 	return nil
 }
 
-// isHash reports whether text is a SHA-256 in lower-case hexadecimal digits.
-func isHash(text string) bool {
-	b, err := hex.DecodeString(text)
-	return err == nil && len(b) == 32 && text == hex.EncodeToString(b)
-}
-
 // runPipe runs the program of a request.
 func (s *Service) runPipe(ctx context.Context, req proto.Pipe, call *turnCall, out *rpc.Out) (result proto.PipeResult, err error) {
+	level, network, err := s.host.settle(req.Sandbox, req.Network)
+	if err != nil {
+		return result, err
+	}
 	keeps := kept{}
 	if req.Home != "" {
-		if keeps.home, err = s.homes.open(req.Home); err != nil {
-			return result, err
-		}
+		s.homes.use(req.Home)
 		defer s.homes.close(req.Home)
+		if level != proto.LevelUnit {
+			keeps.home = filepath.Join(s.homes.dir, req.Home)
+			if err := run.OpenHome(keeps.home, s.homes.max); err != nil {
+				return result, err
+			}
+		}
 	}
-	cmd, b, err := s.pipeCmd(ctx, req, call, keeps)
+	cmd, b, err := s.pipeCmd(ctx, req, level, network, call, keeps)
 	if err != nil {
 		return result, err
 	}
@@ -231,7 +233,7 @@ func (s *Service) runPipe(ctx context.Context, req proto.Pipe, call *turnCall, o
 }
 
 // pipeCmd describes the program of a request, and confines it.
-func (s *Service) pipeCmd(ctx context.Context, req proto.Pipe, call *turnCall, keeps kept) (*run.Cmd, *Sandbox, error) {
+func (s *Service) pipeCmd(ctx context.Context, req proto.Pipe, level proto.Level, network bool, call *turnCall, keeps kept) (*run.Cmd, *Sandbox, error) {
 	c, err := s.clientOf(req.Base, req.Root, req.Cwd, req.Umask)
 	if err != nil {
 		return nil, nil, err
@@ -241,10 +243,6 @@ func (s *Service) pipeCmd(ctx context.Context, req proto.Pipe, call *turnCall, k
 		return nil, nil, proto.Errorf(proto.CodeInvalid, "env: %v", err)
 	}
 	c.env = overlay(c.env, own)
-	level, network, err := s.host.settle(req.Sandbox, req.Network)
-	if err != nil {
-		return nil, nil, err
-	}
 	if c.root == "" && !level.Confined() {
 		c.root = keeps.home
 	}
@@ -284,9 +282,13 @@ func (s *Service) pipeCmd(ctx context.Context, req proto.Pipe, call *turnCall, k
 	}
 	cmd.Output.Ceiling = 0 // it may run for days
 	if level == proto.LevelUnit {
-		b.network, cmd.Unit = network, s.host.pipes[0]
+		units := s.host.pipes
+		if req.Home != "" && s.homes.unitProblem() == nil {
+			units, cmd.UnitHome, cmd.UnitHomeMax = s.homes.units, req.Home, s.homes.max
+		}
+		b.network, cmd.Unit = network, units[0]
 		if network {
-			cmd.Unit = s.host.pipes[1]
+			cmd.Unit = units[1]
 		}
 	}
 	if cmd.Plan != nil {

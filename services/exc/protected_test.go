@@ -18,6 +18,7 @@ import (
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
 	"zino/proto"
+	"zino/services/exc/run"
 )
 
 // refuses reports whether the file tools may not write a path below a root.
@@ -165,7 +166,7 @@ func TestViolations(t *testing.T) {
 func (a *harness) violate(t *testing.T, level proto.Level, before, code, after, want string) proto.Result {
 	t.Helper()
 	root := zinotest.Dir(t)
-	t.Cleanup(func() { _ = grantAccess(root) }) // code may have locked its directories
+	t.Cleanup(func() { _ = run.RemoveAll(root) }) // code may have locked its directories
 	a.host.protected, a.host.data = []string{root + "/own/my.toml"}, []string{root + "/data/mem"}
 	shellIn(t, root, before)
 	r := a.runIn(t, level, root, "bash", code)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
 	"zino/proto"
 	"zino/services/exc/run"
@@ -62,9 +63,20 @@ func newUnitService(t *testing.T, change func(*config.Exc)) *service {
 	}, nil)
 	s.host.unit, _ = unitHost(t)
 	for i := range s.host.pipes {
-		s.host.pipes[i], _ = unitHostUntil(t, t.Context(), run.ServePipe)
+		s.host.pipes[i], _ = unitHostUntil(t, t.Context(), servePipe(""))
+	}
+	s.unitHomes = zinotest.Dir(t)
+	for i := range s.homes.units {
+		s.homes.units[i], _ = unitHostUntil(t, t.Context(), servePipe(s.unitHomes))
 	}
 	return s
+}
+
+// servePipe is run.ServePipe with that directory of homes.
+func servePipe(homes string) func(context.Context, *net.UnixConn, *slog.Logger) error {
+	return func(ctx context.Context, conn *net.UnixConn, log *slog.Logger) error {
+		return run.ServePipe(ctx, conn, homes, log)
+	}
 }
 
 func TestUnit(t *testing.T) {
@@ -202,4 +214,67 @@ func TestUnitPipe(t *testing.T) {
 	zinotest.Eventually(t, "no process is left", func() bool { return len(marked()) == 0 })
 	s.host.pipes[0] = "/none/pipe.sock"
 	zinotest.Error(t, pipeTo(t, c, sh("true", nil)).err, proto.ErrUnavailable, "zino-pipe.socket of a system installation")
+}
+
+// TestUnitHome: a program in a unit finds what its earlier runs left in its home, and
+// nothing of the homes of others, which belong to the same user.
+func TestUnitHome(t *testing.T) {
+	s := newUnitService(t, nil)
+	c := s.dial(t)
+	a, b := strings.Repeat("a", 64), strings.Repeat("b", 64)
+	homes, err := filepath.EvalSymlinks(s.unitHomes)
+	zinotest.Must(t, err)
+	start := func(home, code string) ended {
+		t.Helper()
+		req := sh(code, new(""))
+		req.Home, req.Network = home, new(false)
+		return pipeTo(t, c, req)
+	}
+	keep := `[ "$PWD" = "$HOME" ] && cat kept 2>/dev/null; echo kept >kept; mkdir -p sub && mv kept sub && mv sub/kept . && touch "$TMPDIR/x" && echo ok >/dev/null && echo written`
+	if err := s.homes.unitProblem(); err != nil {
+		// Signals of the kernel's users are not scoped: the home ends with its unit.
+		for range 2 {
+			zinotest.Equal(t, "a home that is not kept", start(a, keep).stdout, "written\n")
+		}
+		st, statsErr := rpc.Call(t.Context(), c, proto.GetStats, proto.StatsRequest{})
+		zinotest.Must(t, statsErr)
+		zinotest.Equal(t, "the reason", st.Info["no homes in units"], err.Error())
+		return
+	}
+	zinotest.Equal(t, "the first run", start(a, keep).stdout, "written\n")
+	zinotest.Equal(t, "the second run", start(a, keep).stdout, "kept\nwritten\n")
+	zinotest.Equal(t, "it is in the unit's directory", exists(homes+"/"+a+"/kept"), true)
+	zinotest.Equal(t, "it is in that of exc", exists(s.cfg.DataDir+"/mcp/home/"+a), false)
+	other := fmt.Sprintf(`cd / && for d in %[1]s %[1]s/%[2]s; do ls $d; done; cat %[1]s/%[2]s/kept; echo x >%[1]s/%[2]s/kept; echo x >%[1]s/%[2]s/new; mv %[1]s/%[2]s %[1]s/gone; rm -rf %[1]s/%[2]s; mkdir %[1]s/new; ln -s %[1]s/%[2]s $HOME/link; cat $HOME/link/kept
+ln %[1]s/%[2]s/kept $HOME/hard; cp /proc/self/root/%[1]s/%[2]s/kept $HOME/copy; ls -A $HOME`, homes, a)
+	if e := start(b, other); e.err != nil || e.stdout != "link\n" {
+		t.Errorf("another program reaches the home: %+v", e)
+	}
+	zinotest.Equal(t, "the home afterwards", start(a, "cat kept; ls -A").stdout, "kept\nkept\nsub\n")
+
+	running := sh("chmod 0 sub; echo up; cat", nil)
+	running.Home = a
+	ctx, cancel := context.WithCancel(t.Context())
+	_, end := open(ctx, t, c, running)
+	remove := func(name string) error {
+		_, err := rpc.Call(t.Context(), c, proto.ExcRemoveHome, proto.RemoveHome{Home: name})
+		return err
+	}
+	zinotest.Error(t, remove(a), proto.ErrBusy, "is running")
+	cancel()
+	zinotest.Receive(t, "the end", end)
+	zinotest.Eventually(t, "the home is removed", func() bool { return remove(a) == nil })
+	zinotest.Equal(t, "the home is there", exists(homes+"/"+a), false)
+	zinotest.Equal(t, "another's is there", exists(homes+"/"+b), true)
+	zinotest.Must(t, remove(a))
+
+	f, err := os.Create(homes + "/" + b + "/large")
+	zinotest.Must(t, err)
+	defer f.Close()
+	zinotest.Must(t, syscall.Fallocate(int(f.Fd()), 0, 0, 1<<20))
+	s.homes.max = 1 << 20
+	zinotest.Error(t, start(b, "true").err, proto.ErrInvalid, "more than 1 MiB", homes+"/"+b)
+	zinotest.Equal(t, "programs that count", len(s.homes.used), 0)
+	s.homes.units[0] = "/none/home.sock"
+	zinotest.Error(t, s.homes.unitProblem(), os.ErrNotExist, "zino-home.socket")
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zino/pkg/durable"
+	"zino/services/exc/run"
 )
 
 // workspacePrefix begins the names of workspaces.
@@ -196,36 +197,9 @@ func (w *workspace) path() string {
 
 // remove removes a directory with all that code has put there.
 func (w *workspace) remove(dir string) {
-	err := os.RemoveAll(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		err = errors.Join(grantAccess(dir), os.RemoveAll(dir))
-	}
-	if err != nil {
+	if err := run.RemoveAll(dir); err != nil {
 		w.log.Warn("cannot remove the directory of a run: remove it by hand", "error", err)
 	}
-}
-
-// grantAccess gives this user the permissions that code has taken away from a
-// directory and from those below it. A symbolic link in its place is not followed.
-func grantAccess(dir string) error {
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: dir, Err: err}
-	}
-	if err := errors.Join(os.Chmod("/proc/self/fd/"+strconv.Itoa(fd), 0o700), unix.Close(fd)); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			err = root.Chmod(path, 0o700) // before it is read
-		}
-		return err
-	})
 }
 
 // close removes the workspace.

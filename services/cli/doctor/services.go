@@ -310,6 +310,9 @@ func (d *doctor) checkSandbox(ctx context.Context) []finding {
 	if weak := stats.Info["limits not enforced"]; weak != "" {
 		levels.WriteString("; this host cannot limit: " + weak)
 	}
+	if why := stats.Info["no homes in units"]; why != "" {
+		levels.WriteString("; MCP servers in units begin with an empty home: " + why)
+	}
 	return append([]finding{passed("%s", levels.String())}, list...)
 }
 

@@ -198,7 +198,7 @@ func (s *supervisor) run(req proto.JobStart) (p *run.Process, remove func(), err
 			return nil, remove, err
 		}
 		remove = func() { _ = os.RemoveAll(dir) } // the unit's /tmp goes with it
-		if c, err = run.UnitCmd(req.Command, dir); err != nil {
+		if c, err = run.UnitCmd(req.Command, dir, ""); err != nil {
 			return nil, remove, err
 		}
 		if c.Path, err = exec.LookPath(c.Args[0]); err != nil {

@@ -61,6 +61,9 @@ type Cmd struct {
 
 	Unit       string   // the socket of the unit to run it in, without Plan and Group; empty: none
 	UnitLimits []string // names of the limits that are expected there
+
+	UnitHome    string // the name of its home there, which is kept; empty: none
+	UnitHomeMax int64  // bytes that it may take when the command starts
 }
 
 // Script is code in a file.

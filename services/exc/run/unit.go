@@ -36,6 +36,10 @@ const (
 	PipeSocket = "/run/zino-run/pipe.sock"
 	// PipeNetSocket is the same for a program that may use the network.
 	PipeNetSocket = "/run/zino-run/pipe-net.sock"
+	// HomeSocket is where the host starts a program with input that keeps a home.
+	HomeSocket = "/run/zino-run/home.sock"
+	// HomeNetSocket is the same for a program that may use the network.
+	HomeNetSocket = "/run/zino-run/home-net.sock"
 	// unitFlag has the program run one command for the connection that is its
 	// standard input, pipeFlag a program with input.
 	unitFlag = "--run"
@@ -58,6 +62,7 @@ func startUnit(c *Cmd) *Process {
 	req := proto.RunCommand{
 		Argv: c.Args, Env: c.Env, Dir: c.Dir, Umask: c.Umask, Limits: c.UnitLimits,
 		TimeoutMS: c.Limit.Milliseconds(), GraceMS: c.Grace.Milliseconds(), OutputMax: c.Output.Ceiling,
+		Home: c.UnitHome, HomeMax: c.UnitHomeMax,
 	}
 	if c.Script != nil {
 		req.Script = &proto.RunScript{Text: c.Script.Text, Extension: c.Script.Ext}
@@ -95,6 +100,8 @@ func startUnit(c *Cmd) *Process {
 			p.done <- ended{Result: Result{End: Stopped}}
 		case errors.Is(err, rpc.ErrConnect):
 			p.done <- ended{Result: Result{End: NotConfined, Reason: err.Error() + ": " + unitName(c) + " of a system installation listens there"}}
+		case errors.Is(err, proto.ErrInvalid): // its home is too large
+			p.done <- ended{err: err}
 		case errors.Is(err, proto.ErrDenied):
 			p.done <- ended{Result: Result{End: NotConfined, Reason: err.Error()}}
 		default:
@@ -206,19 +213,20 @@ func ServeUnit(flag string, log *slog.Logger) error {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
 	if flag == pipeFlag {
-		return ServePipe(ctx, conn, log)
+		return ServePipe(ctx, conn, os.Getenv("STATE_DIRECTORY"), log)
 	}
 	return ServeConn(ctx, conn, log)
 }
 
-// ServePipe is ServeConn for a program with input, which comes first.
-func ServePipe(ctx context.Context, conn *net.UnixConn, log *slog.Logger) error {
+// ServePipe is ServeConn for a program with input, which comes first. Homes of programs
+// are kept in homes; empty: there are none.
+func ServePipe(ctx context.Context, conn *net.UnixConn, homes string, log *slog.Logger) error {
 	stdin, err := receiveFile(conn)
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	defer stdin.Close()
-	return serveConn(ctx, conn, stdin, log)
+	defer closeAll(stdin)
+	return serveConn(ctx, conn, stdin, homes, log)
 }
 
 // StdinConn returns the connection that a program with that flag has as its standard
@@ -243,11 +251,12 @@ func Hide() error {
 // ServeConn answers the one request on a connection. The command is ended early
 // when ctx is.
 func ServeConn(ctx context.Context, conn *net.UnixConn, log *slog.Logger) error {
-	return serveConn(ctx, conn, nil, log)
+	return serveConn(ctx, conn, nil, "", log)
 }
 
-// serveConn is ServeConn with standard input; nil: none.
-func serveConn(ctx context.Context, conn *net.UnixConn, stdin *os.File, log *slog.Logger) error {
+// serveConn is ServeConn with standard input, nil: none, and the directory of homes that
+// are kept, empty: none.
+func serveConn(ctx context.Context, conn *net.UnixConn, stdin *os.File, homes string, log *slog.Logger) error {
 	l := &oneListener{conn: conn, closed: make(chan struct{})}
 	s := rpc.NewServer("run", log)
 	s.Only(unitCallers())
@@ -267,11 +276,21 @@ func serveConn(ctx context.Context, conn *net.UnixConn, stdin *os.File, log *slo
 		if here != nil {
 			before = here.Usage().CPU
 		}
-		r, err := runHere(ctx, request, req, stdin, out, log)
+		r, err := runHere(ctx, request, req, stdin, homes, out, log)
+		if errors.Is(err, proto.ErrInvalid) {
+			return proto.RunEnd{}, err
+		}
 		if err != nil {
 			r = Result{End: NotConfined, Reason: err.Error()}
 		}
 		return unitEnd(r, here, before, req.Limits), nil
+	})
+	rpc.Handle(s, proto.UnitRemoveHome, func(_ context.Context, req proto.RemoveHome) (proto.Empty, error) {
+		dir, err := homeIn(homes, req.Home)
+		if err == nil {
+			err = RemoveAll(dir)
+		}
+		return proto.Empty{}, err
 	})
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	err := s.Serve(l)
@@ -350,7 +369,7 @@ func allUsersSeen() bool {
 
 // runHere runs the command of a request in a directory of its own, until it ends,
 // the caller hangs up or the host wants its end.
-func runHere(ending, request context.Context, req proto.RunCommand, stdin *os.File, out *rpc.Out, log *slog.Logger) (Result, error) {
+func runHere(ending, request context.Context, req proto.RunCommand, stdin *os.File, homes string, out *rpc.Out, log *slog.Logger) (Result, error) {
 	dir, err := os.MkdirTemp("", "zino-run-")
 	if err != nil {
 		return Result{}, err
@@ -360,7 +379,7 @@ func runHere(ending, request context.Context, req proto.RunCommand, stdin *os.Fi
 			log.Warn("cannot remove the directory of a command", "error", err)
 		}
 	}()
-	c, err := UnitCmd(req, dir)
+	c, err := UnitCmd(req, dir, homes)
 	if err != nil {
 		return Result{}, err
 	}
@@ -387,18 +406,30 @@ func runHere(ending, request context.Context, req proto.RunCommand, stdin *os.Fi
 	return p.Wait(request)
 }
 
-// UnitCmd is the command of a request, with a home below dir. The code is not in
-// the home: an analyser that starts there would load it as a module.
-func UnitCmd(req proto.RunCommand, dir string) (*Cmd, error) {
-	home, code := filepath.Join(dir, "home"), filepath.Join(dir, "code")
-	if err := errors.Join(os.Mkdir(home, 0o700), os.Mkdir(code, 0o700)); err != nil {
+// UnitCmd is the command of a request, with a home below dir, or one of homes that is
+// kept. The code is not in the home: an analyser that starts there would load it as a
+// module.
+func UnitCmd(req proto.RunCommand, dir, homes string) (*Cmd, error) {
+	tmp, code := filepath.Join(dir, "home"), filepath.Join(dir, "code")
+	if err := errors.Join(os.Mkdir(tmp, 0o700), os.Mkdir(code, 0o700)); err != nil {
 		return nil, err
 	}
+	plan, home := &sandbox.Plan{ScopeOnly: true}, tmp
+	if req.Home != "" {
+		var err error
+		if home, err = homeIn(homes, req.Home); err != nil {
+			return nil, err
+		}
+		if err := OpenHome(home, req.HomeMax); err != nil {
+			return nil, err
+		}
+		plan.Home = home
+	}
 	c := &Cmd{
-		Args: req.Argv, Env: append(slices.Clone(req.Env), "HOME="+home, "TMPDIR="+home), Umask: req.Umask,
+		Args: req.Argv, Env: append(slices.Clone(req.Env), "HOME="+home, "TMPDIR="+tmp), Umask: req.Umask,
 		Grace: time.Duration(req.GraceMS) * time.Millisecond, Limit: time.Duration(req.TimeoutMS) * time.Millisecond,
 		Output: &Output{Ceiling: req.OutputMax},
-		Plan:   &sandbox.Plan{ScopeOnly: true},
+		Plan:   plan,
 	}
 	if req.Script != nil {
 		c.Script = &Script{File: filepath.Join(code, "code"+req.Script.Extension)}

@@ -104,6 +104,8 @@ func TestTakeUnitFlag(t *testing.T) {
 func FuzzReadRun(f *testing.F) {
 	f.Add([]byte(`{"type":"run","argv":["sh","-c",":"],"env":[]}`))
 	f.Add([]byte(`{"type":"run","argv":["x"],"env":["A=b"],"dir":"/","script":{"text":"y","extension":".sh"},"limits":["memory"]}`))
+	f.Add([]byte(`{"type":"run","argv":["x"],"env":[],"home":"` + strings.Repeat("0", 64) + `","home_max":1}`))
+	f.Add([]byte(`{"type":"run","argv":["x"],"env":[],"home":"../` + strings.Repeat("0", 61) + `"}`))
 	f.Add([]byte(`{"type":"end"}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var req proto.RunCommand
@@ -111,7 +113,12 @@ func FuzzReadRun(f *testing.F) {
 			return
 		}
 		dir := t.TempDir()
-		c, err := UnitCmd(req, dir)
+		homes := filepath.Join(dir, "homes")
+		zinotest.Must(t, os.Mkdir(homes, 0o700))
+		c, err := UnitCmd(req, dir, homes)
+		if err == nil && req.Home != "" && (filepath.Dir(c.Plan.Home) != homes || !IsHome(filepath.Base(c.Plan.Home))) {
+			t.Errorf("%q: the home is %s", payload, c.Plan.Home)
+		}
 		if err == nil && c.Script != nil && filepath.Dir(c.Script.File) != filepath.Join(dir, "code") {
 			t.Errorf("%q: the code is in %s", payload, c.Script.File)
 		}

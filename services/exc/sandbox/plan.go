@@ -15,7 +15,9 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -87,7 +89,7 @@ func (p *Plan) Enter() error {
 // must be locked to its thread and go on to exec.
 func (p *Plan) Restrict() error {
 	if p.ScopeOnly {
-		return scope()
+		return p.scope()
 	}
 	for _, step := range []func() error{noNewPrivileges, p.limitResources, p.landlock, dropCapabilities, p.filterCalls} {
 		if err := step(); err != nil {
@@ -102,16 +104,30 @@ func Scopes() bool { return landlockVersion() >= landlockAlone }
 
 // scope keeps code that is confined by other means from stopping and disarming the
 // processes of the same user that supervise it: no signal leaves the run, as far as
-// the kernel Scopes, and no limit but its own can be changed.
-func scope() error {
-	if Scopes() {
-		config, err := landlock.NewConfig(landlockConfigs[landlockAlone-1].Scoped)
+// the kernel Scopes, and no limit but its own can be changed. With a home, other programs
+// of that user are out of reach, too, and so are the homes beside it.
+func (p *Plan) scope() error {
+	f := header().ownLimits()
+	switch {
+	case Scopes():
+		rights, rules := []any{landlockConfigs[landlockAlone-1].Scoped}, []landlock.Rule(nil)
+		if p.Home != "" {
+			f = f.ownSchedule()
+			var err error
+			if rules, err = p.exceptOtherHomes(); err != nil {
+				return fmt.Errorf("landlock: %w", err)
+			}
+			rights = append(rights, landlock.V3.HandledAccessFS)
+		}
+		config, err := landlock.NewConfig(rights...)
 		if err == nil {
-			err = config.RestrictScoped()
+			err = config.Restrict(rules...)
 		}
 		if err != nil {
 			return fmt.Errorf("landlock: %w", err)
 		}
+	case p.Home != "":
+		return errors.New("no home can be kept: its programs need Landlock of Linux 6.12 or later")
 	}
 	if arch == 0 { // no filter of system calls for this processor
 		return nil
@@ -119,7 +135,31 @@ func scope() error {
 	if err := noNewPrivileges(); err != nil {
 		return err
 	}
-	return install(append(header().ownLimits(), allow()))
+	return install(append(f, allow()))
+}
+
+// exceptOtherHomes are the rules for everything on the host but the directory of homes,
+// and for Home in it. Rules hold for all below their directory: those above the homes have
+// none of their own, and cannot be listed.
+func (p *Plan) exceptOtherHomes() ([]landlock.Rule, error) {
+	rules := []landlock.Rule{landlock.RWDirs(p.Home).WithRefer()}
+	for dir := filepath.Dir(p.Home); dir != "/"; dir = filepath.Dir(dir) {
+		entries, err := os.ReadDir(filepath.Dir(dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			path := filepath.Join(filepath.Dir(dir), e.Name())
+			switch {
+			case path == dir:
+			case e.IsDir():
+				rules = append(rules, landlock.RWDirs(path).WithRefer().IgnoreIfMissing())
+			case e.Type()&fs.ModeSymlink == 0: // where a link leads to has a rule, or none
+				rules = append(rules, landlock.RWFiles(path).IgnoreIfMissing())
+			}
+		}
+	}
+	return rules, nil
 }
 
 // noNewPrivileges keeps exec from giving more rights: setuid programs run as their
