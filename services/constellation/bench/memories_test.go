@@ -5,10 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"zino/pkg/rpc"
@@ -16,22 +13,6 @@ import (
 	"zino/services/constellation/measure"
 	"zino/services/mem/index"
 )
-
-// memoryOf returns a memory as stored in the file.
-func memoryOf(text string) string {
-	return `{"messages":[{"role":"user","content":"` + text + `"}],"tag":"","time":"2026-01-01T00:00:00Z"}`
-}
-
-func writeMemories(dir string, texts []string) error {
-	lines := make([]string, len(texts))
-	for i, text := range texts {
-		lines[i] = memoryOf(text)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "hard_memories.json"), []byte("[\n"+strings.Join(lines, ",\n")+"\n]"), 0o600)
-}
 
 // benchMemories searches and stores among many memories, and starts with them.
 func benchMemories(b *bench) (lines []line, err error) {
@@ -57,7 +38,7 @@ func (b *bench) amongMemories(name string, n int) (lines []line, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeMemories(c.cfg.Mem.DataDir, texts); err != nil {
+	if err := measure.WriteMemories(c.cfg.Mem.DataDir, texts); err != nil {
 		return nil, err
 	}
 	client := &rpc.Client{Service: "mem", Path: c.cfg.Mem.Socket}

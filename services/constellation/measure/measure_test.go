@@ -40,6 +40,16 @@ func TestPercentile(t *testing.T) {
 	zinotest.Equal(t, "first value afterwards", hundred[0], 100.0)
 }
 
+func TestSpread(t *testing.T) {
+	if got := Spread([]float64{100, 100, 110, 100}); got != 0 {
+		t.Errorf("one outlier of four: %g", got)
+	}
+	if got := Spread([]float64{80, 90, 100, 110, 120, 130, 140, 150}); got <= Disturbed {
+		t.Errorf("values between 80 and 150: %g", got)
+	}
+	zinotest.Equal(t, "without values", Spread(nil), 0.0)
+}
+
 func TestPlotIsXML(t *testing.T) {
 	rising := []Point{{1, 10}, {10, 100}, {1000, 5000}}
 	for name, c := range map[string]struct {

@@ -19,6 +19,19 @@ func Percentile(values []float64, p float64) float64 {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
+// Disturbed is the spread of a floor above which its run gives no ratios.
+const Disturbed = 0.2
+
+// Spread returns how far the middle half of the values is apart, as a part of their
+// median.
+func Spread(values []float64) float64 {
+	middle := Percentile(values, 50)
+	if middle == 0 {
+		return 0
+	}
+	return (Percentile(values, 75) - Percentile(values, 25)) / middle
+}
+
 // Status returns a number of /proc/PID/status, such as Threads, or RssAnon in KiB.
 func Status(pid int, field string) (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

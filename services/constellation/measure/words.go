@@ -2,6 +2,8 @@ package measure
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -43,4 +45,16 @@ func word(n uint64) string {
 		text += "bcdfghklmnprstvz"[n%16:n%16+1] + "aeiou"[n/16%5:n/16%5+1]
 	}
 	return text + ending
+}
+
+// WriteMemories writes texts as the hard memories of a data directory.
+func WriteMemories(dir string, texts []string) error {
+	lines := make([]string, len(texts))
+	for i, text := range texts {
+		lines[i] = `{"messages":[{"role":"user","content":"` + text + `"}],"tag":"","time":"2026-01-01T00:00:00Z"}`
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "hard_memories.json"), []byte("[\n"+strings.Join(lines, ",\n")+"\n]"), 0o600)
 }
