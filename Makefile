@@ -64,6 +64,12 @@ bench: build ## measure against the goals; ONLY=ping for a part
 bench-peers: build ## compare the protocol with HTTP, gRPC and ttrpc, the search with SQLite FTS5
 	@cd services/constellation/peers && go test -count=1 -timeout 10m -run '^TestPeers$$' -args -peers
 
+load: build ## 200 streaming clients, 1,000 connections, 10,000 requests, 100 followers
+	@cd services/constellation/bench && go test -count=1 -timeout 10m -run '^TestLoadAndGrowth$$' -args -load.table
+
+growth: build ## the cost as histories, memories, sessions, pages and followers grow
+	@cd services/constellation/bench && go test -count=1 -timeout 10m -run '^TestLoadAndGrowth$$' -args -growth.table
+
 soak: ## MINUTES=10 of mixed traffic with random kills: a verdict, and plots in soak/
 	@cd services/constellation/soak && go test -count=1 -timeout 0 -run '^TestSoak$$' -args -soak.minutes=$(or $(MINUTES),10) -soak.out='$(CURDIR)/soak'
 
@@ -92,4 +98,4 @@ test-uml: build ## the part of it that needs all controllers, under User-Mode Li
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run need test cover oracle lint fmt generate demo faults fuzz bench bench-peers soak compare-pages install uninstall deb test-systemd test-uml clean
+.PHONY: help build run need test cover oracle lint fmt generate demo faults fuzz bench bench-peers load growth soak compare-pages install uninstall deb test-systemd test-uml clean

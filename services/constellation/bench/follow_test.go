@@ -76,7 +76,7 @@ func benchDetach(b *bench) ([]line, error) {
 	}}, nil
 }
 
-// deltasOfRun is the number of deltas of a paced turn, one each millisecond.
+// deltasOfRun is the usual number of deltas of a paced turn, one each millisecond.
 const deltasOfRun = 3000
 
 // paced is a constellation without agr, whose place a handler of this process takes.
@@ -87,6 +87,8 @@ type paced struct {
 	took   time.Duration          // from the first to the last of them
 	begin  chan struct{}          // receives when the deltas may begin
 	text   func(i int) string     // a delta
+	count  int                    // of deltas
+	pace   time.Duration          // between two of them
 }
 
 func newPaced(b *bench) (*paced, error) {
@@ -95,7 +97,7 @@ func newPaced(b *bench) (*paced, error) {
 		c.stop()
 		return nil, err
 	}
-	p := &paced{constellation: c, client: &rpc.Client{Service: "daemon", Path: c.cfg.Daemon.Socket}, begin: make(chan struct{}), text: number}
+	p := &paced{constellation: c, client: &rpc.Client{Service: "daemon", Path: c.cfg.Daemon.Socket}, begin: make(chan struct{}), text: number, count: deltasOfRun, pace: time.Millisecond}
 	rpctest.New(b.t, "agr", c.cfg.Agr.Socket, func(s *rpc.Server) {
 		rpc.HandleText(s, proto.AgrRun, p.run)
 		rpc.Handle(s, proto.AgrProceed, func(context.Context, proto.Proceed) (proto.Empty, error) { return proto.Empty{}, nil })
@@ -114,8 +116,8 @@ func (p *paced) run(ctx context.Context, _ proto.Run, out *rpc.Out) (proto.Text,
 		return proto.Text{}, ctx.Err()
 	}
 	begin := time.Now()
-	for i := range p.sent {
-		time.Sleep(time.Until(begin.Add(time.Duration(i) * time.Millisecond)))
+	for i := range p.count {
+		time.Sleep(time.Until(begin.Add(time.Duration(i) * p.pace)))
 		p.sent[i] = time.Now()
 		if err := errors.Join(out.Delta([]byte(p.text(i))), out.Flush()); err != nil {
 			return proto.Text{}, err
@@ -157,8 +159,8 @@ func (p *paced) turn(session string, n int, delta func(from, to int)) error {
 				return nil
 			})
 			once()
-			if err == nil && next != deltasOfRun {
-				err = fmt.Errorf("a follower received %d of %d deltas", next, deltasOfRun)
+			if err == nil && next != p.count {
+				err = fmt.Errorf("a follower received %d of %d deltas", next, p.count)
 			}
 			failures <- err
 		})

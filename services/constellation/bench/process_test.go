@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,7 @@ type bench struct {
 	t     *testing.T
 	smoke bool     // measure as little as possible
 	dir   string   // short, for sockets
+	bin   string   // where the programs of make build are; empty: bin of the tree
 	log   *os.File // standard error of the programs
 	built map[string]error
 	next  int // numbers sockets
@@ -86,7 +88,7 @@ func (b *bench) program(name string) (string, error) {
 
 // binary returns the path of a program built by make build.
 func (b *bench) binary(name string) (string, error) {
-	path, err := filepath.Abs(filepath.Join("../../../bin", name))
+	path, err := filepath.Abs(filepath.Join(cmp.Or(b.bin, "../../../bin"), name))
 	if err != nil {
 		return "", err
 	}
