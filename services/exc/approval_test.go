@@ -148,6 +148,20 @@ func TestApprovedOnce(t *testing.T) {
 	if again := g.result(t, read); !strings.Contains(first, "one") || again != first {
 		t.Errorf("a read that is repeated: %s, before %s", again, first)
 	}
+	zinotest.Write(t, outside, "GIF89a\x1e\x00\x14\x00"+strings.Repeat("\x00", 1<<20))
+	read.Grant = ""
+	read.Key, read.Grant = "s1/t-1/1/c6", g.grant(t, g.needed(t, read), "s1/t-1/1/c6")
+	zinotest.Contains(t, "an image", g.result(t, read), `{"ok":true,"data":{"path":`, `"media_type":"image/gif"`)
+	zinotest.Contains(t, "an image that is read with the same key", g.result(t, read), `{"ok":false,"error":{"code":"interrupted"`, "read it again")
+	journal, err := filepath.Glob(filepath.Join(g.service.cfg.DataDir, "calls", "*"))
+	zinotest.Must(t, err)
+	size := 0
+	for _, path := range journal {
+		size += len(zinotest.Read(t, path))
+	}
+	if size == 0 || size > 64<<10 {
+		t.Errorf("the journal has %d bytes", size)
+	}
 	read.Key = ""
 	zinotest.Equal(t, "a read with a grant and no key", g.try(t, read), "denied: the approval does not fit: key")
 
@@ -159,7 +173,7 @@ func TestApprovedOnce(t *testing.T) {
 	zinotest.Equal(t, "the file", zinotest.Read(t, g.root+"/a"), "y")
 
 	code := proto.Execute{Executor: "bash", Code: "echo z >>log", Root: g.root, SessionID: "s1", Turn: "t-1", Token: ask, Key: "s1/t-1/1/c4"}
-	_, err := rpc.Call(t.Context(), g.Client, proto.ExcExecute, code)
+	_, err = rpc.Call(t.Context(), g.Client, proto.ExcExecute, code)
 	n := gate.Needed(err)
 	if n == nil || n.Call.Tool != "execute_bash" || string(n.Call.Input) != `{"code":"echo z \u003e\u003elog"}` || len(n.Preview.Commands) == 0 {
 		t.Fatalf("execute: %+v, %v", n, err)

@@ -84,6 +84,12 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 			}
 			return result, true, err
 		},
+		kept: func(r proto.CallResult) proto.CallResult {
+			if len(r.Attachments) > 0 { // up to 10 MiB
+				r.Attachments, r.Result = nil, c.masked(failure(notKept))
+			}
+			return r
+		},
 		failed:    func(e *files.Error) proto.CallResult { return proto.CallResult{Result: c.masked(failure(e))} },
 		mark:      func(r *proto.CallResult) { r.Recovered = true },
 		uncovered: func(r *proto.CallResult, why string) { r.Undo = why },
@@ -93,6 +99,9 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 	}
 	return result, c.maskedError(err)
 }
+
+// notKept is the result of a repeated read of an image or PDF file.
+var notKept = &files.Error{Code: proto.ToolInterrupted, Message: "The file was read before the turn was interrupted, and its content was not kept: read it again."}
 
 // result is the result of a call that has ended. Errors that the model can read
 // are results.

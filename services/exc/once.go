@@ -20,6 +20,8 @@ type steps[T any] struct {
 	settle func(context.Context, calls.Call) (result T, settled bool, err error)
 	// failed is the result of one that was not carried out.
 	failed func(*files.Error) T
+	// kept returns what the journal keeps of a result; nil: all of it.
+	kept func(T) T
 	// mark makes a result a recovered one.
 	mark func(*T)
 	// uncovered says in a result why undo does not cover its changes.
@@ -106,13 +108,16 @@ func carry[T any](ctx context.Context, s *Service, c *turnCall, do steps[T]) (re
 		return result, err
 	}
 	s.at("done")
-	record(s, c, result)
+	record(s, c, result, do.kept)
 	s.at("recorded")
 	return result, nil
 }
 
 // record records the result of c, and then does what is left to do.
-func record[T any](s *Service, c *turnCall, result T) {
+func record[T any](s *Service, c *turnCall, result T, kept func(T) T) {
+	if kept != nil {
+		result = kept(result)
+	}
 	text, err := wire.AppendObject(nil, "", result)
 	if err == nil {
 		err = s.journal.End(c.key, text)
@@ -154,7 +159,7 @@ func recorded[T any](ctx context.Context, s *Service, c *turnCall, do steps[T]) 
 			return result, false, err
 		}
 		s.recordCall(c, time.Now())
-		record(s, c, result)
+		record(s, c, result, do.kept)
 	case calls.Finished:
 		err = wire.DecodeReply(r.Result, &result)
 		lost = err != nil
