@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"image"
 	"image/png"
+	"net/url"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"zino/pkg/fakellm"
@@ -26,7 +28,8 @@ func TestChatImages(t *testing.T) {
 		zinotest.Write(t, filepath.Join(home, "Pictures", "screen shot.png"), shot)
 		zinotest.Write(t, filepath.Join(home, "proj", "plot.jpg"), plot) // the content counts
 		zinotest.Write(t, filepath.Join(home, "proj", "broken.png"), shot[:60])
-	}, nil, fakellm.Turn{Match: "wrong here", Text: "The button is cut off."}, fakellm.Turn{Match: "axis", Text: "It has no labels."})
+	}, nil, fakellm.Turn{Match: "wrong here", Text: "The button is cut off."}, fakellm.Turn{Match: "axis", Text: "It has no labels."},
+		fakellm.Turn{Match: "plot.jpg", Text: "No legend."}, fakellm.Turn{Match: "screen shot.png", Text: "A button."})
 	sent := func(n int, want ...string) {
 		t.Helper()
 		requests := provider.Requests()
@@ -51,5 +54,18 @@ func TestChatImages(t *testing.T) {
 	s.Shows("attached plot.jpg, 40x20", "")
 	s.Shows("broken.png cannot be decoded", "")
 	sent(2, shot, plot)
+
+	// Keys and pastes that come at once are as those one after the other.
+	url := (&url.URL{Scheme: "file", Path: path}).String()
+	zinotest.Contains(t, "URL", url, "screen%20shot.png")
+	s.Tmux("set-buffer", "-b", "url", url)
+	s.Tmux("set-buffer", "-b", "plot", filepath.Join(s.Dir, "home", "proj", "plot.jpg"))
+	s.Tmux("paste-buffer", "-p", "-b", "url", ";", "send-keys", "C-u", ";", "paste-buffer", "-p", "-b", "plot", ";", "send-keys", "Enter")
+	answered(s, "No legend.")
+	sent(3, plot)
+	zinotest.Contains(t, "the request", string(provider.Requests()[2].Body), `/plot.jpg"}`)
+	s.Tmux("paste-buffer", "-p", "-b", "url", ";", "send-keys", "Enter")
+	answered(s, "A button.")
+	zinotest.Equal(t, "images of a URL", strings.Count(string(provider.Requests()[3].Body), base64.StdEncoding.EncodeToString([]byte(shot))), 2)
 	leaveChat(s)
 }

@@ -48,6 +48,7 @@ type decoder struct {
 	burst   bool   // buf is text that came at once, and more may come
 	pasting bool   // buf is the inside of a paste
 	open    bool   // the last mark in it was a start mark
+	end     int    // where the last end mark in it begins
 	seen    int    // bytes of it in which no further mark begins
 	uv      uv.EventDecoder
 	events  []Event
@@ -98,7 +99,9 @@ func (d *decoder) emit(e Event) { d.events = append(d.events, e) }
 func (d *decoder) key(name string) { d.emit(Key{Name: name}) }
 
 // paste decodes the inside of a paste. It ends with the last end mark before the terminal
-// is quiet: an end mark within the pasted text ends nothing.
+// is quiet: an end mark within the pasted text ends nothing. It also ends with one behind
+// which text is only erased, and then the next paste begins: a text with such bytes presses
+// no key that does harm.
 func (d *decoder) paste(quiet bool) (n int, wait time.Duration) {
 	for {
 		i := bytes.Index(d.buf[d.seen:], pasteStart[:4])
@@ -110,8 +113,11 @@ func (d *decoder) paste(quiet bool) (n int, wait time.Duration) {
 		if rest := d.buf[d.seen:]; len(rest) < len(pasteStart) {
 			break
 		} else if bytes.HasPrefix(rest, pasteEnd) {
-			d.open = false
+			d.open, d.end = false, d.seen
 		} else if bytes.HasPrefix(rest, pasteStart) {
+			if !d.open && erases(d.buf[d.end+len(pasteEnd):d.seen]) {
+				return d.pasted(), 0
+			}
 			d.open = true
 		}
 		d.seen++
@@ -122,10 +128,20 @@ func (d *decoder) paste(quiet bool) (n int, wait time.Duration) {
 	case !quiet:
 		return 0, pasteTime
 	}
+	return d.pasted(), 0
+}
+
+// pasted sends the paste that ends with the last end mark.
+func (d *decoder) pasted() (n int) {
 	d.pasting = false
-	end := bytes.LastIndex(d.buf, pasteEnd)
-	d.emit(Paste(bytes.ReplaceAll(bytes.ReplaceAll(d.buf[:end], pasteEnd, nil), pasteStart, nil)))
-	return end + len(pasteEnd), 0
+	d.emit(Paste(bytes.ReplaceAll(bytes.ReplaceAll(d.buf[:d.end], pasteEnd, nil), pasteStart, nil)))
+	return d.end + len(pasteEnd)
+}
+
+// erases reports whether data are keys that erase what stands before the cursor: Ctrl-U,
+// Ctrl-W and Backspace.
+func erases(data []byte) bool {
+	return len(data) > 0 && len(bytes.Trim(data, "\x15\x17\x7f")) == 0
 }
 
 // isBurst reports whether buf begins with text that came at once: a paste without marks, or
@@ -312,7 +328,7 @@ func (d *decoder) escape(data []byte, quiet bool) (n int, wait time.Duration) {
 }
 
 // sequence returns the length of the sequence that data begins with; 0: its end is missing;
-// -1: there is none.
+// -1: data does not begin with one.
 func sequence(data []byte) int {
 	if len(data) < 2 || data[0] != 0x1b {
 		return 0

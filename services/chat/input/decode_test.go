@@ -74,6 +74,8 @@ func TestDecode(t *testing.T) {
 		{"Enter behind a paste", "\x1b[200~b\x1b[201~\r", `paste "b" enter`},
 		{"a paste in which there is an end mark", "\x1b[200~x\x1b[201~\x03\x04rm\r\x1b[201~", `paste "x\x03\x04rm\r"`},
 		{"a paste in which there are both marks", "\x1b[200~x\x1b[201~\x04\r\x1b[200~y\x1b[201~", `paste "x\x04\ry"`},
+		{"a paste that is erased before the next one", "\x1b[200~x\x1b[201~\x15\x1b[200~y\x1b[201~z", `paste "x" ctrl+u paste "y" "z"`},
+		{"a paste that is erased word by word", "\x1b[200~x y\x1b[201~\x17\x7f\x1b[200~z\x1b[201~", `paste "x y" ctrl+w backspace paste "z"`},
 		{"control characters in a paste", "\x1b[200~\x03\x1b[A\x1b\x1b]52;c;x\a\x1b[201~", `paste "\x03\x1b[A\x1b\x1b]52;c;x\a"`},
 		{"a paste without marks", "one\rtwo\r", `paste "one\rtwo" enter`},
 		{"a paste without marks, with controls and tabs", "a\tb\x03\rc\x1b[Ad\x1b[200~", `paste "a\tb\x03\rc\x1b[Ad"`},
