@@ -17,6 +17,21 @@ var AgrProceed = method[Proceed, Empty]("agr", "proceed", "ok")
 // AgrTools returns the tools that a turn of a session offers to the model.
 var AgrTools = method[ToolsRequest, Tools]("agr", "tools", "tools")
 
+// AgrPrepare prepares an image or PDF file for a model: it is decoded, freed of metadata
+// and, if it is too large, scaled. The errors invalid and too_large name the file and why
+// it cannot be sent.
+var AgrPrepare = method[FileData, Prepared]("agr", "prepare", "prepared")
+
+// Prepared is a file as a model gets it.
+type Prepared struct {
+	// Name is the file's name without directories.
+	Name string `json:"name,omitzero"`
+	// MediaType is its kind.
+	MediaType string `json:"media_type"`
+	// Data is the content, in base64.
+	Data []byte `json:"data"`
+}
+
 // ToolsRequest selects tools.
 type ToolsRequest struct {
 	// Agents is as of run.

@@ -108,4 +108,5 @@ var Changelog = [...]string{
 	"103 2026-11-24  server_tokens of search of mcp, needed of its answer; server_token of prompt and test",
 	"104 2026-11-24  client_files of chat, turn_start, turn_follow and run; packet file_requested, answer_file of the daemon; checkpoint read with path, text of proceed and of call",
 	"105 2026-11-24  home and home_max of run, remove_home of run",
+	"106 2026-11-24  prepare of agr",
 }

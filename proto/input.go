@@ -81,7 +81,7 @@ type InputRequested struct {
 	Expires string `json:"expires"`
 }
 
-// InputClosed is the packet for these followers when a request is no longer open.
+// InputClosed is the packet for these followers when a request was answered or has expired.
 type InputClosed struct {
 	// ID is the request.
 	ID string `json:"id"`

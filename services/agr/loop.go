@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"zino/pkg/attach"
 	"zino/pkg/attach/kind"
 	"zino/pkg/audit"
 	"zino/pkg/catalog"
@@ -99,6 +100,10 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.AgrProceed, s.proceed)
 	srv.BeforeShutdown(s.finishTurns)
 	rpc.Handle(srv, proto.AgrTools, s.tools)
+	rpc.Handle(srv, proto.AgrPrepare, func(_ context.Context, req proto.FileData) (proto.Prepared, error) {
+		file, _, err := attach.Prepare(req)
+		return proto.Prepared(file), err
+	})
 	srv.OnStats(func(stats *proto.Stats) {
 		stats.Problems = append(stats.Problems, s.cat.Snapshot().Problems...)
 	})

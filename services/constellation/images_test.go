@@ -161,22 +161,24 @@ func TestReadImage(t *testing.T) {
 	}
 }
 
-// TestImageOfCommand checks that an image which the file of a slash command names is
-// attached, except one that has to be scaled first.
+// TestImageOfCommand checks that images which the file of a slash command names are
+// attached, a large one scaled, and that the text says why another one is not.
 func TestImageOfCommand(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
-	zinotest.Write(t, filepath.Join(home, ".claude/commands/look.md"), "Compare @shot.png with @$1")
+	zinotest.Write(t, filepath.Join(home, ".claude/commands/look.md"), "Compare @shot.png with @$1 and @bomb.png")
 	e := newAgents(t, func(*config.Config) {}, fakellm.Turn{Text: "I see."})
 	files := []proto.FileData{pngFile(t, "shot.png", 3, 3), pngFile(t, "wide.png", 2001, 1)}
 	for _, f := range files {
 		zinotest.Write(t, filepath.Join(e.root, f.Name), string(f.Data))
 	}
+	zinotest.Write(t, filepath.Join(e.root, "bomb.png"), string(files[0].Data[:16])+"\x00\x00\x20\x00"+string(files[0].Data[20:]))
 	_, err := rpc.Call(t.Context(), e.daemon, proto.DaemonTurnStart, proto.TurnStart{SessionID: "parent", Root: e.root, Command: "look", Arguments: "wide.png"})
 	zinotest.Must(t, err)
 	zinotest.Equal(t, "state", e.end("parent").State, proto.TurnDone)
 	zinotest.Equal(t, "images", e.sentImages(files), 1)
-	zinotest.Contains(t, "session", zinotest.Read(t, e.file("parent")), `"text":"Compare @shot.png with @wide.png"`, `"name":"shot.png"`)
+	zinotest.Contains(t, "session", zinotest.Read(t, e.file("parent")), `"text":"Compare @shot.png with @wide.png and @bomb.png\n\nContents of bomb.png:\n`,
+		"bomb.png is left out: bomb.png cannot be decoded: ", `"name":"shot.png"`, `"name":"wide.png","media_type":"image/png","bytes":`, `"width":2000,"height":1}`)
 }
 
 // TestModelWithoutImages checks the error of a model that takes no images, and that the

@@ -115,8 +115,8 @@ func (s *Service) expand(ctx context.Context, req *proto.Chat) error {
 	if c.Text != nil {
 		message, files, err := c.Text(ctx, req.Arguments)
 		for _, f := range files {
-			if !b.attach(f) {
-				message += "\n\n[" + text.VisibleLine(kind.Name(f.Name)) + " is left out]"
+			if err := b.attach(ctx, f); err != nil {
+				message += "\n\n[" + text.VisibleLine(err.Error()) + "]"
 			}
 		}
 		req.Message, req.Files = message, append(req.Files, b.files...)
@@ -240,7 +240,9 @@ func (b *expansion) read(ctx context.Context, path string) (content string, ok b
 		return "", false, nil
 	}
 	if len(answer.Attachments) > 0 {
-		b.attach(answer.Attachments[0])
+		if err := b.attach(ctx, answer.Attachments[0]); err != nil {
+			return text.VisibleLine(err.Error()), true, nil
+		}
 		return "", false, nil // only its name is in the text
 	}
 	if result.Data.Truncated || len(result.Data.Content) > min(expandRead, b.room) {
@@ -267,18 +269,26 @@ func (b *expansion) list(ctx context.Context, path string) (content string, ok b
 	return content, true, nil
 }
 
-// attach attaches an image or PDF file to the message, unless it would have to be
-// prepared: the daemon does not link the decoders.
-func (b *expansion) attach(f proto.FileData) bool {
-	size := len(f.Data)
-	for _, other := range b.files {
+// attach attaches an image or PDF file to the message, as agr prepares it: the daemon does
+// not link the decoders. The error says why it is left out.
+func (b *expansion) attach(ctx context.Context, f proto.FileData) error {
+	name := kind.Name(f.Name)
+	if len(b.req.Files)+len(b.req.Attachments)+len(b.files) == proto.AttachmentsMax {
+		return fmt.Errorf("%s is left out: a prompt has at most %d files", name, proto.AttachmentsMax)
+	}
+	ready, err := rpc.Call(ctx, b.s.agr, proto.AgrPrepare, f)
+	if err != nil {
+		return fmt.Errorf("%s is left out: %w", name, err)
+	}
+	size := len(ready.Data)
+	for _, other := range slices.Concat(b.req.Files, b.files) {
 		size += len(other.Data)
 	}
-	if !kind.Ready(f.Data) || size > filesMax || len(b.files) == proto.AttachmentsMax {
-		return false
+	if size > filesMax {
+		return fmt.Errorf("%s is left out: the files of a prompt have more than %s", name, text.Bytes(filesMax))
 	}
-	b.files = append(b.files, f)
-	return true
+	b.files = append(b.files, proto.FileData(ready))
+	return nil
 }
 
 // cutHome returns the path that ~/ at the start of a path stands for.

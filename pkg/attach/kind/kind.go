@@ -65,14 +65,6 @@ func Of(data []byte) (info Info, ok bool) {
 	return Info{}, false
 }
 
-// Ready reports whether a file can be sent as it is: an image need be neither scaled nor
-// freed of metadata.
-func Ready(data []byte) bool {
-	a, err := Reference("", data)
-	info, _ := Of(data)
-	return err == nil && (!info.IsImage() || !info.Metadata && max(a.Width, a.Height) <= EdgeMax)
-}
-
 // Check recognizes data and checks its pixels, before anything is decoded. name is the
 // file's name for errors.
 func Check(name string, data []byte) (Info, error) {

@@ -75,26 +75,6 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestReady checks which files can be sent without being decoded.
-func TestReady(t *testing.T) {
-	file := func(w, h int) []byte {
-		var b bytes.Buffer
-		zinotest.Must(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, w, h))))
-		return b.Bytes()
-	}
-	for name, tt := range map[string]struct {
-		data []byte
-		want bool
-	}{
-		"small": {file(2000, 1), true}, "wide": {file(2001, 1), false}, "high": {file(1, 2001), false}, "a PDF": {[]byte("%PDF-1"), true}, "a text": {[]byte("text"), false},
-		"metadata": {[]byte("GIF89a\x01\x00\x01\x00"), false}, "many bytes": {append(file(1, 1), make([]byte, proto.AttachmentImageMax)...), false},
-	} {
-		if got := kind.Ready(tt.data); got != tt.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
 // FuzzOf checks that the readers of headers find no dimensions that the decoders of the
 // standard library do not find, and do not fail.
 func FuzzOf(f *testing.F) {
