@@ -47,7 +47,7 @@ type Error struct {
 	Details string `json:"details,omitzero"`
 }
 
-// Values of Error.Kind. The last two are printed by the CLI and do not cross
+// Values of Error.Kind. The last two are printed for people and do not cross
 // sockets.
 const (
 	ErrorKindHTTPStatus = "http_status" // a provider answered with an HTTP error; Status has the number
@@ -64,6 +64,22 @@ const (
 // Errorf returns an error with a code and a formatted message.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Label returns what is printed of the kind of an error: Kind, or else its code. The code
+// invalid is printed as usage, and codes that say nothing to a person as internal.
+func (e *Error) Label() string {
+	switch e.Kind {
+	case ErrorKindHTTPStatus, ErrorKindTimeout, ErrorKindParse, ErrorKindAPIError, ErrorKindSession, ErrorKindSchema, ErrorKindUsage:
+		return e.Kind
+	}
+	switch e.Code {
+	case CodeInvalid:
+		return ErrorKindUsage
+	case CodeNotFound, CodeUnavailable, CodeTimeout, CodeDenied, CodeTooLarge, CodeBusy, CodeBudget, CodeLimit, CodeApproval, CodeLoop:
+		return string(e.Code)
+	}
+	return ErrorKindInternal
 }
 
 // SessionErrorf returns an error of kind session with a code and a formatted

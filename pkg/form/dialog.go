@@ -169,7 +169,7 @@ func (d *Dialog) answer(action string) *proto.AnswerInput {
 // Answered says what was answered, by action.
 var Answered = map[string]string{proto.InputAccept: "Sent", proto.InputDecline: "Declined", proto.InputCancel: "Canceled"}
 
-// ClosedText says why a request is no longer open.
+// ClosedText says why a request was closed.
 func ClosedText(closed proto.InputClosed, person func(proto.Requester) string) string {
 	if closed.By == nil {
 		return "No longer needed"

@@ -192,7 +192,8 @@ func (w *writer) openLast(path string) (dropped int64, err error) {
 	return dropped, nil
 }
 
-// lastRecord returns the last record in a file, nil if there is none, and where it ends.
+// lastRecord returns the last record in a file and where it ends; nil for a file without
+// records.
 func lastRecord(f *os.File) (text []byte, end int64, err error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -73,7 +73,7 @@ func (c *chat) reselected() {
 	})
 }
 
-// greet prints the first line, how to connect a model where there is none, and warnings.
+// greet prints the first line, how to connect a model if none is connected, and warnings.
 func (c *chat) greet(unconnected bool) {
 	parts := []string{"zino " + c.start.Version, cmp.Or(safe(c.model), noModel), safe(home(c.root))}
 	if c.sandbox != "" {

@@ -130,23 +130,6 @@ func shortID(id string) string {
 	return id
 }
 
-// kindOf returns the kind of an error as it is printed.
-func kindOf(e *proto.Error) string {
-	switch e.Kind {
-	case proto.ErrorKindHTTPStatus, proto.ErrorKindTimeout, proto.ErrorKindParse, proto.ErrorKindAPIError, proto.ErrorKindSession, proto.ErrorKindUsage:
-		return e.Kind
-	}
-	switch e.Code {
-	case proto.CodeInvalid:
-		return proto.ErrorKindUsage
-	case proto.CodeNotFound:
-		return proto.ErrorKindSession
-	case proto.CodeTimeout:
-		return proto.ErrorKindTimeout
-	}
-	return proto.ErrorKindInternal
-}
-
 // identifiers is JSON without a text for people: an error's type, code and number.
 var identifiers = regexp.MustCompile(`^[{\[](?:"[\w.:/-]*"|[\w.,:+{}\[\]-])*$`)
 
@@ -171,7 +154,7 @@ func (c *chat) fail(e *proto.Error) {
 	for _, hop := range []string{"Agentic runtime error: ", "rtr error: "} { // relaying services
 		message = strings.TrimPrefix(message, hop)
 	}
-	lines := c.wrap(fmt.Sprintf("Error [%s]: %s", kindOf(e), safe(strings.TrimSpace(message))))
+	lines := c.wrap(fmt.Sprintf("Error [%s]: %s", e.Label(), safe(strings.TrimSpace(message))))
 	for i := range lines {
 		lines[i] = c.paint(screen.Style{Color: screen.Red}, lines[i])
 	}

@@ -15,6 +15,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/text"
+	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
 	"zino/services/cli/render"
@@ -69,7 +70,7 @@ func newConfigInit(env *command.Env) *cobra.Command {
 			}
 			err = command.NewFile(path, initialConfig(config.Default()))
 			if errors.Is(err, fs.ErrExist) {
-				return fmt.Errorf("%s is there already and was not changed", path)
+				return proto.Errorf(proto.CodeInvalid, "%s is there already and was not changed", path)
 			}
 			if err != nil {
 				return err
@@ -229,7 +230,7 @@ func newConfigGet(env *command.Env) *cobra.Command {
 			for _, s := range list {
 				switch {
 				case s.Key == key && s.Value == connect.Hidden:
-					return fmt.Errorf("%s is a secret and is not printed; zino auth list says where keys come from", key)
+					return proto.Errorf(proto.CodeDenied, "%s is a secret and is not printed; zino auth list says where keys come from", key)
 				case s.Key == key && env.JSON():
 					return render.JSON(env.Out, s)
 				case s.Key == key:

@@ -327,7 +327,7 @@ func (e *execFlags) connect(ctx context.Context, env *command.Env, cfg *config.C
 		}
 	}
 	if d == nil || d.Private {
-		return nil, errors.New("--detach needs a running constellation: start zino up, or the service")
+		return nil, proto.Errorf(proto.CodeUnavailable, "--detach needs a running constellation: start zino up, or the service")
 	}
 	return d, nil
 }

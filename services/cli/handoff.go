@@ -45,7 +45,7 @@ events of the session, without a model. Read and edit it before use.`,
 				return err
 			}
 			if info, err := os.Stat(out); err == nil && info.Mode().IsRegular() && !force {
-				return fmt.Errorf("%s is there already and was not changed; --force overwrites it", out)
+				return proto.Errorf(proto.CodeInvalid, "%s is there already and was not changed; --force overwrites it", out)
 			}
 			req.Provider, req.Model, req.MaxTokens, req.Effort = env.Provider, env.Model, env.MaxTokens, env.Effort
 			return env.WithDaemon(cmd, false, connect.StorageRequired, func(ctx context.Context, d *connect.Daemon) error {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -56,7 +55,7 @@ func models(ctx context.Context, env *command.Env, words []string) error {
 			env.Say("No models found.")
 			return nil
 		}
-		return fmt.Errorf("no model's name has %q; zino models lists all", strings.Join(words, " "))
+		return proto.Errorf(proto.CodeNotFound, "no model's name has %q; zino models lists all", strings.Join(words, " "))
 	}
 	if env.JSON() {
 		return env.Print(func(w io.Writer) error { return render.JSONList(w, models) })

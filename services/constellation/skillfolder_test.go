@@ -41,7 +41,7 @@ func TestFolderOfSkills(t *testing.T) {
 	zinotest.Contains(t, "the prompt", first,
 		`- Warned_Name: Is long. `, `- another-name: Has another name than its folder.`, `- byte-order-mark: Begins with a mark.`, `- crlf: Comes from another system.`,
 		`- empty-body: Has no instructions.`, `- every-field: Counts the lines of a report. Use it when someone asks how long a report is.`,
-		`- folded-yaml: Folds what is written on several lines. Use it for \"quoted: text\" and # signs.`, `- for-the-model: Is no command.`,
+		`- folded-yaml: Folds what is written on several lines. Use it for \"quoted: text\" and # signs.`, `- for-the-model: Cannot be typed as a command.`,
 		`- größe-大: Misst die Größe. 用于测量大小。 🙂`, `- links: Has links`, `- literal-yaml: Keeps lines and their blanks.`, `- nested: Lies one folder deeper.`)
 	for _, absent := range []string{"for-people", "broken", "not-a-skill"} {
 		if strings.Contains(first, "- "+absent) {

@@ -79,7 +79,7 @@ func (s *Service) inputRequest(ctx context.Context, req proto.InputRequest) (pro
 // newInput checks a request. The token vouches for the session and the turn.
 func (s *Service) newInput(req proto.InputRequest) (*openInput, error) {
 	if s.signer == nil {
-		return nil, proto.Errorf(proto.CodeDenied, "there is no key for tokens: %v", s.signerErr)
+		return nil, proto.Errorf(proto.CodeUnavailable, "requests for input are not available: %v", s.signerErr)
 	}
 	turn, err := s.signer.Turn(req.Token, time.Now())
 	if err != nil || turn.Session != req.SessionID || turn.Turn == "" {
@@ -143,7 +143,7 @@ func (i *inputs) add(in *openInput) error {
 	return nil
 }
 
-// take removes an open request; nil if there is none of that id.
+// take removes an open request and returns it; nil if no request has that id.
 func (i *inputs) take(id string) *openInput {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -173,7 +173,7 @@ func inputPacket(in *openInput) []byte {
 	return payload
 }
 
-// inputClosed shows the followers that a request is no longer open.
+// inputClosed shows the followers that a request has closed.
 func (s *Service) inputClosed(in *openInput, closed proto.InputClosed) {
 	closed.ID, closed.SessionID, closed.Turn = in.ID, in.SessionID, in.Turn
 	payload, err := wire.AppendObject(nil, proto.TypeInputClosed, closed)

@@ -76,7 +76,8 @@ func (s *Service) refuse(c *turnCall, err error) error {
 	return err
 }
 
-// exitOf returns the exit status of a command, nil where there is none.
+// exitOf returns the exit status of a command, nil if it still runs or was not a
+// command.
 func exitOf(r reply) *int {
 	if d, ok := r.Data.(bashData); ok && !d.Running {
 		return &d.ExitCode

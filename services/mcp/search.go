@@ -234,7 +234,7 @@ func (s *Service) learnAll(ctx context.Context, list []*definition, tokens []str
 	reply.Problems = problems
 }
 
-// tokenFor returns the token of the server that needs one, empty if there is none.
+// tokenFor returns the token of the server that needs one, or "".
 func tokenFor(needed *proto.ApprovalNeeded, tokens []string) string {
 	for _, token := range tokens {
 		if definition, ok := gate.ClaimedServer(token); ok && definition == needed.Digest {

@@ -722,7 +722,7 @@ func (s *Service) forgetVectors() {
 	}
 	dir, err := s.root.OpenRoot(vectorsDir)
 	if err != nil {
-		return // as a rule there is none
+		return // usually it does not exist
 	}
 	defer dir.Close()
 	list, err := dir.Open(".")

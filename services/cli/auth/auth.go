@@ -16,6 +16,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/keys"
+	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
 	"zino/services/cli/render"
@@ -75,7 +76,7 @@ func (p *place) check(command string, uid int) error {
 	case p.root != "" && !filepath.IsAbs(p.root):
 		return render.Usage("%s: --root-dir %q: give an absolute path", command, p.root)
 	case p.system && p.root == "" && uid != 0:
-		return fmt.Errorf("%s --system is about /etc/credstore, which is root's: sudo %s --system; without --system it is about your own keys", command, command)
+		return proto.Errorf(proto.CodeDenied, "%s --system is about /etc/credstore, which is root's: sudo %s --system; without --system it is about your own keys", command, command)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"zino/pkg/keys"
+	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/render"
 )
@@ -22,7 +23,7 @@ import (
 // loginLimit is how long a whole login may take.
 const loginLimit = 10 * time.Minute
 
-var errTimeout = errors.New("no login within 10 minutes; start again with: zino auth login openrouter")
+var errTimeout error = proto.Errorf(proto.CodeTimeout, "no login within 10 minutes; start again with: zino auth login openrouter")
 
 // logIn gets a key through the browser. Only OpenRouter offers this to local programs.
 func logIn(ctx context.Context, env *command.Env, account keys.Account, at place) error {
@@ -56,7 +57,7 @@ func openRouter(base string) (*url.URL, error) {
 			return u, nil
 		}
 	}
-	return nil, errors.New("OPENROUTER_BASE_URL must be an https URL such as https://openrouter.ai/api/v1 (http on this host only)")
+	return nil, proto.Errorf(proto.CodeInvalid, "OPENROUTER_BASE_URL must be an https URL such as https://openrouter.ai/api/v1 (http on this host only)")
 }
 
 // login is one authorization with PKCE (RFC 7636): the code can only be exchanged

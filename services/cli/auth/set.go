@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"zino/pkg/keys"
+	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/render"
 	"zino/services/cli/term"
@@ -23,7 +24,7 @@ func newSet(env *command.Env) *cobra.Command {
 			return err
 		}
 		if strings.TrimSpace(key) == "" {
-			return fmt.Errorf("no key was given, and nothing was changed: zino auth set %s reads it from a prompt or from standard input", account.Name)
+			return proto.Errorf(proto.CodeInvalid, "no key was given, and nothing was changed: zino auth set %s reads it from a prompt or from standard input", account.Name)
 		}
 		return keep(ctx, env, account, key, at)
 	})

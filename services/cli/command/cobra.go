@@ -185,5 +185,5 @@ func CheckPerson(cmd *cobra.Command) error {
 	if os.Getenv(environ.InJob) == "" {
 		return nil
 	}
-	return fmt.Errorf("%s is for people, and this is a command of a model (%s is set): run it in a terminal of your own", cmd.CommandPath(), environ.InJob)
+	return proto.Errorf(proto.CodeDenied, "%s is for people, and this is a command of a model (%s is set): run it in a terminal of your own", cmd.CommandPath(), environ.InJob)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"zino/proto"
 	"zino/services/cli/render"
 	"zino/services/cli/term"
 )
@@ -21,7 +22,7 @@ import (
 const editorGrace = 3 * time.Second
 
 // ErrNotUTF8 is the error for input that is not valid UTF-8.
-var ErrNotUTF8 = errors.New("the text is not UTF-8, and nothing was changed: convert it first, for example with iconv")
+var ErrNotUTF8 error = proto.Errorf(proto.CodeInvalid, "the text is not UTF-8, and nothing was changed: convert it first, for example with iconv")
 
 // Edit opens a text in an editor and calls store with the result. If store fails, the
 // file is kept and its path is printed.

@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"errors"
 	"net/url"
 	"os"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/keys"
+	"zino/proto"
 )
 
 // CheckModel returns an error that says how to connect a model if neither the
@@ -17,8 +17,8 @@ func (t *Target) CheckModel(cfg *config.Config) error {
 	if t.Provider != "" || cfg.Provider != "" || cfg.OpenAIBaseURL != "" || keys.NewSearch(cfg, os.Getenv).Configured() || hasKey() {
 		return nil
 	}
-	return errors.New("no model is connected: run `zino auth set PROVIDER` or `zino auth login openrouter`, set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY; " +
-		"Anthropic's keys: https://console.anthropic.com/settings/keys), or set [api] base_url in the configuration; " +
+	return proto.Errorf(proto.CodeUnavailable, "no model is connected: run `zino auth set PROVIDER` or `zino auth login openrouter`, set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY; "+
+		"Anthropic's keys: https://console.anthropic.com/settings/keys), or set [api] base_url in the configuration; "+
 		`provider = "auto" looks for a model server on this host, provider = "offline" does without`)
 }
 

@@ -59,13 +59,13 @@ func (t *Target) WithRepl(cfg *config.Config, do func(*rpc.Client) error) error 
 			return err
 		}
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("you may not use the REPL that is there: %v", err) // %v: not an error of the daemon
+			return proto.Errorf(proto.CodeDenied, "you may not use the REPL that is there: %v", err)
 		}
 	}
 	if _, err := RuntimeDir(); err != nil && !cfg.IsSet("repl.socket") {
 		return err
 	}
-	return errors.New("no REPL is running; start one with zino repl, in the directory that its files belong to")
+	return proto.Errorf(proto.CodeUnavailable, "no REPL is running; start one with zino repl, in the directory that its files belong to")
 }
 
 // readyRepl checks that a REPL could start, and chooses a port for port 0. If another
@@ -73,17 +73,17 @@ func (t *Target) WithRepl(cfg *config.Config, do func(*rpc.Client) error) error 
 func readyRepl(cfg *config.Config) error {
 	r := &cfg.Repl
 	if Answers(r.Socket) {
-		return fmt.Errorf("a REPL is running already, on %s%s: zino pages lists what is connected to it", r.Socket, runningRepl(r.Socket))
+		return proto.Errorf(proto.CodeBusy, "a REPL is running already, on %s%s: zino pages lists what is connected to it", r.Socket, runningRepl(r.Socket))
 	}
 	if err := checkReplDir(r.Dir); err != nil {
 		return err
 	}
 	if r.Serve != "" && !IsDir(r.Serve) {
-		return fmt.Errorf("[repl] serve: %s is not a directory", r.Serve)
+		return proto.Errorf(proto.CodeInvalid, "[repl] serve: %s is not a directory", r.Serve)
 	}
 	l, err := net.Listen("tcp", r.HTTP)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is in use, by another REPL perhaps; name another address with zino repl --http or [repl] http", r.HTTP)
+		return proto.Errorf(proto.CodeBusy, "%s is in use, by another REPL perhaps; name another address with zino repl --http or [repl] http", r.HTTP)
 	}
 	if err != nil {
 		return fmt.Errorf("[repl] http: %w", err)
@@ -108,7 +108,7 @@ func runningRepl(socket string) string {
 // checkReplDir returns an error if the REPL could not write its files in dir.
 func checkReplDir(dir string) error {
 	if !IsDir(dir) {
-		return fmt.Errorf("[repl] dir: %s is not a directory", dir)
+		return proto.Errorf(proto.CodeInvalid, "[repl] dir: %s is not a directory", dir)
 	}
 	if err := Probe(filepath.Join(dir, "debug")); err != nil {
 		return fmt.Errorf("[repl] dir: cannot write the logs: %w", err)

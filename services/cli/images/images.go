@@ -32,7 +32,7 @@ func Prepare(ctx context.Context, sources []Source) (files []proto.FileData, err
 		return nil, nil
 	}
 	if len(sources) > proto.AttachmentsMax {
-		return nil, fmt.Errorf("a prompt has at most %d images, not %d", proto.AttachmentsMax, len(sources))
+		return nil, proto.Errorf(proto.CodeInvalid, "a prompt has at most %d images, not %d", proto.AttachmentsMax, len(sources))
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -95,7 +95,7 @@ func Add(ctx context.Context, daemon *rpc.Client, req *proto.Chat, files []proto
 		return nil
 	}
 	if req.NoSave {
-		return fmt.Errorf("the images of a prompt that is not stored have %d MB; at most %d MB fit", size>>20, inRequest>>20)
+		return proto.Errorf(proto.CodeTooLarge, "the images of a prompt that is not stored have %d MB; at most %d MB fit", size>>20, inRequest>>20)
 	}
 	if req.SessionID == "" {
 		req.SessionID = proto.NewSessionID()

@@ -107,9 +107,9 @@ func readStdin(ctx context.Context, env *command.Env) (string, error) {
 	case err != nil:
 		return "", err
 	case len(content) == wire.MaxPayload:
-		return "", errors.New("standard input is larger than 16 MiB, and nothing was changed: pass a shorter text")
+		return "", proto.Errorf(proto.CodeTooLarge, "standard input is larger than 16 MiB, and nothing was changed: pass a shorter text")
 	case strings.TrimSpace(content) == "":
-		return "", errors.New("nothing came on standard input, and nothing was changed")
+		return "", proto.Errorf(proto.CodeInvalid, "nothing came on standard input, and nothing was changed")
 	case !utf8.ValidString(content):
 		return "", command.ErrNotUTF8
 	}
@@ -414,7 +414,7 @@ func parseID(cmd *cobra.Command, arg string) (int, error) {
 // explain rewords the error of a request about one memory.
 func explain(id int, err error) error {
 	if errors.Is(err, proto.ErrNotFound) {
-		return fmt.Errorf("there is no memory %d; zino memory list shows those there are", id)
+		return proto.Errorf(proto.CodeNotFound, "there is no memory %d; zino memory list shows those there are", id)
 	}
 	return err
 }

@@ -38,7 +38,7 @@ file that only you can read. zino memory import reads them.`,
 			path := args[0]
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if errors.Is(err, os.ErrExist) {
-				return fmt.Errorf("%s exists already and is not overwritten: name another file", path)
+				return proto.Errorf(proto.CodeInvalid, "%s exists already and is not overwritten: name another file", path)
 			}
 			if err != nil {
 				return err

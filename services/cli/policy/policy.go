@@ -256,7 +256,7 @@ func change(cmd *cobra.Command, env *command.Env, edit func(*gate.File) ([]byte,
 	}
 	_, _, f := p.Files()
 	if len(f.Problems) > 0 {
-		return fmt.Errorf("your policy has a mistake and was not changed: %s", f.Problems[0])
+		return proto.Errorf(proto.CodeInvalid, "your policy has a mistake and was not changed: %s", f.Problems[0])
 	}
 	data, done, err := edit(f)
 	if err != nil {

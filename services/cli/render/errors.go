@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -16,6 +15,11 @@ import (
 
 // UsageError is a mistake on the command line: exit status 2.
 type UsageError struct{ error }
+
+// Unwrap returns the error and its code.
+func (e UsageError) Unwrap() []error {
+	return []error{&proto.Error{Code: proto.CodeInvalid, Kind: proto.ErrorKindUsage, Message: e.Error()}, e.error}
+}
 
 // Usage returns a mistake on the command line.
 func Usage(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
@@ -54,27 +58,12 @@ func OutputError(err error) error {
 	return err
 }
 
-// kinds are the kinds of errors in the output.
-var kinds = []string{"http_status", "timeout", "parse", "api_error", "usage", "session", "schema", "internal"}
-
-func kindOf(err error) string {
-	if _, ok := errors.AsType[UsageError](err); ok {
-		return "usage"
+// labelOf returns the kind of an error as it is printed.
+func labelOf(err error) string {
+	if e, ok := errors.AsType[*proto.Error](err); ok {
+		return e.Label()
 	}
-	e, ok := errors.AsType[*proto.Error](err)
-	switch {
-	case !ok:
-		return "internal"
-	case slices.Contains(kinds, e.Kind):
-		return e.Kind
-	case e.Code == proto.CodeInvalid:
-		return "usage"
-	case e.Code == proto.CodeNotFound:
-		return "session"
-	case e.Code == proto.CodeTimeout:
-		return "timeout"
-	}
-	return "internal"
+	return proto.ErrorKindInternal
 }
 
 // message returns an error's text without the prefixes of relaying services.
@@ -98,7 +87,7 @@ func message(err error) string {
 // Error formats an error for a person: one line, and the provider's own text below
 // it.
 func Error(err error) string {
-	line := fmt.Sprintf("Error [%s]: %s\n", kindOf(err), strings.TrimSpace(Line(message(err))))
+	line := fmt.Sprintf("Error [%s]: %s\n", labelOf(err), strings.TrimSpace(Line(message(err))))
 	e, ok := errors.AsType[*proto.Error](err)
 	if !ok || strings.TrimSpace(e.Details) == "" {
 		return line
@@ -115,6 +104,6 @@ func ErrorPacket(err error) proto.Error {
 		packet = *e
 	}
 	packet.Message = message(err)
-	packet.Kind = kindOf(err)
+	packet.Kind = labelOf(err)
 	return packet
 }

@@ -44,7 +44,7 @@ func attributeFiles() []string {
 }
 
 // openRepo reads the repository whose work tree is at top, an absolute path. It
-// returns nil if there is none that git and this package can read: then files get
+// returns nil if git or this package cannot read one there: then files get
 // images.
 func openRepo(ctx context.Context, top string) *repo {
 	dir := filepath.Join(top, ".git")
