@@ -53,7 +53,10 @@ func HandleEvents[Req, Rep any](s *Server, m proto.Method[Req, Rep], fn func(con
 		if err != nil {
 			return err
 		}
-		return out.end(m.Reply, rep)
+		if err = out.end(m.Reply, rep); err != nil && err == out.err && ctx.Err() != nil {
+			return nil // the caller has hung up, which is how it ends the request
+		}
+		return err
 	})
 }
 

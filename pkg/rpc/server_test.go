@@ -540,6 +540,37 @@ func TestContents(t *testing.T) {
 	}
 }
 
+// TestHungUpEvents checks that a request that its caller ends by hanging up is not logged or
+// counted as a failure.
+func TestHungUpEvents(t *testing.T) {
+	log := new(zinotest.Buffer)
+	s := rpc.NewServer("mem", slog.New(slog.NewTextHandler(log, nil)))
+	rpc.HandleEvents(s, proto.MemHoldSession, func(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
+		err := out.Event("held", proto.SessionHeld{SessionID: req.SessionID})
+		<-ctx.Done()
+		return proto.SessionName{SessionID: req.SessionID}, err
+	})
+	c := &rpc.Client{Service: "mem", Path: serveOn(t, s)}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := rpc.CallEvents(ctx, c, proto.MemHoldSession, proto.HoldSession{SessionID: "s"}, func(string, []byte) error {
+		cancel()
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	log.WaitFor(t, "type=hold_session")
+	if log.Contains("error=") {
+		t.Errorf("the log has an error: %s", log)
+	}
+	other := &rpc.Client{Service: "mem", Path: c.Path}
+	defer other.Close()
+	stats, err := rpc.Call(t.Context(), other, proto.GetStats, proto.StatsRequest{})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "failures", stats.Errors, int64(0))
+}
+
 func TestVersionIsInTheChangelog(t *testing.T) {
 	changes, err := os.ReadFile("../../CHANGELOG.md")
 	zinotest.Must(t, err)
