@@ -322,7 +322,7 @@ func (s *Server) logContent(ctx context.Context, message, typ string, packet []b
 	var text strings.Builder
 	for key, value := range wire.Members(packet) {
 		switch string(key) {
-		case "type", "meta", "env", "base", "stdin", "project", "mask", "token", "grant", "grants": // env is the caller's whole environment
+		case "type", "meta", "env", "base", "stdin", "project", "client", "mcp_servers", "mask", "token", "grant", "grants": // env is the caller's whole environment
 			continue
 		}
 		fmt.Fprintf(&text, "%s: %s\n", key, shortened(string(value), contentMax))
