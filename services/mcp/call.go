@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"reflect"
 	"regexp"
@@ -396,14 +397,26 @@ func (in *instance) do(ctx context.Context, c *call, ask func(ctx context.Contex
 		}
 		return e
 	}
-	if in.program == nil {
+	_, rejected := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case in.program != nil && (rejected || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe)):
+		return in.lost()
+	case errors.Is(err, errNeedsLogin), tooLong(err):
 		return err
 	}
-	return in.lost()
+	return errors.New(in.hidden(message(err)))
+}
+
+// tooLong reports whether an answer over HTTP has more bytes than are accepted.
+func tooLong(err error) bool {
+	return errors.Is(err, errTooLong) || strings.Contains(err.Error(), "SSE event exceeded") // the SDK has no error value for it
 }
 
 // hidden returns a text of the server without its secrets.
 func (in *instance) hidden(s string) string {
+	if in.hide == nil { // it was not started: the secrets could not be read
+		return s
+	}
 	shown, _ := in.hide.Text([]byte(s))
 	return string(shown)
 }
@@ -467,7 +480,7 @@ func (s *Service) explain(ctx context.Context, d *definition, err error) error {
 	case errors.Is(err, errEnded):
 		reason := strings.TrimSuffix(strings.TrimPrefix(err.Error(), errEnded.Error()+": "), " ("+mcp.ErrConnectionClosed.Error()+")")
 		return toolErrorf(proto.ToolUnavailable, "%s: %s", d.name, reason)
-	case errors.Is(err, errTooLong), strings.Contains(err.Error(), "SSE event exceeded"): // the SDK has no error value for it
+	case tooLong(err):
 		return toolErrorf(proto.ToolTooLarge, "%s: the answer has more than the %d bytes that are accepted", d.name, d.resultBytes())
 	case errors.As(err, &rpcErr) && rpcErr.Code == codeTooLong:
 		return toolErrorf(proto.ToolTooLarge, "%s: %s", d.name, rpcErr.Message)
@@ -486,7 +499,8 @@ func message(err error) string {
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && answered(err) {
 		return e.Message
 	}
-	return strings.ReplaceAll(ofMethod.ReplaceAllString(err.Error(), ""), "rejected by transport: ", "")
+	said, _, _ := strings.Cut(ofMethod.ReplaceAllString(err.Error(), ""), " into Go value of type ")
+	return strings.ReplaceAll(said, "rejected by transport: ", "")
 }
 
 // permit returns nil if a call may be made: the mode of the turn whose model asks, the

@@ -140,7 +140,7 @@ func (e *entry) clean() {
 	e.Problems = e.Problems[:min(len(e.Problems), problemsMax)]
 	seen := map[string]bool{}
 	e.Tools = slices.DeleteFunc(e.Tools, func(t toolInfo) bool {
-		bad := t.Name == "" || len(t.Name) > nameMax || seen[t.Name] || len(t.Input) > 0 && !isObject(t.Input)
+		bad := !isName(t.Name) || seen[t.Name] || len(t.Input) > 0 && !isObject(t.Input)
 		seen[t.Name] = true
 		return bad
 	})
@@ -152,8 +152,15 @@ func (e *entry) clean() {
 			t.Input = proto.Raw(emptySchema)
 		}
 	}
+	e.Prompts = slices.DeleteFunc(e.Prompts, func(p prompt) bool { return !isName(p.Name) })
 	e.Prompts = e.Prompts[:min(len(e.Prompts), promptsMax)]
+	for i := range e.Prompts {
+		e.Prompts[i].Description = clean(e.Prompts[i].Description, descriptionMax)
+	}
 }
+
+// isName reports whether a tool or a prompt may have a name.
+func isName(s string) bool { return s != "" && s == clean(s, nameMax) }
 
 func isObject(raw proto.Raw) bool {
 	var m map[string]json.RawMessage
@@ -271,7 +278,7 @@ func learn(list []*mcp.Tool) (tools []toolInfo, problems []string) {
 		case len(tools) == toolsMax:
 			problem("it has more than %d tools: the others are left out", toolsMax)
 			return tools, problems
-		case t.Name == "" || len(t.Name) > nameMax || t.Name != clean(t.Name, nameMax):
+		case !isName(t.Name):
 			problem("a tool has no valid name: %s", text.Quote(text.Clip(t.Name, 80)))
 			continue
 		case seen[t.Name]:

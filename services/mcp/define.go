@@ -54,7 +54,7 @@ func (d *definition) start() time.Duration   { return seconds(d.StartSecs, 30) }
 func (d *definition) resultBytes() int       { return cmp.Or(d.ResultBytes, 12<<20) }
 
 func seconds(n, usual float64) time.Duration {
-	return time.Duration(cmp.Or(n, usual) * float64(time.Second))
+	return max(time.Duration(cmp.Or(n, usual)*float64(time.Second)), time.Millisecond)
 }
 
 // allows reports whether a tool may be used.

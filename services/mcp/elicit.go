@@ -82,7 +82,7 @@ func (in *instance) question(ctx context.Context, c *call, p *mcp.ElicitParams) 
 			schema = []byte(`{"type":"object","properties":{}}`)
 		}
 		var f *form.Form
-		if err == nil {
+		if schema, _ = in.hide.JSON(schema); err == nil {
 			f, err = form.Parse(schema)
 		}
 		if err != nil {
@@ -91,7 +91,7 @@ func (in *instance) question(ctx context.Context, c *call, p *mcp.ElicitParams) 
 		if secret := f.Secret(); secret != "" {
 			return unanswered(proto.InputDecline, " (declined: "+text.Quote(text.Clip(clean(text.OneLine(secret), 200), 80))+" looks like a secret, which a form must not ask for)")
 		}
-		req.Schema, _ = in.hide.JSON(schema)
+		req.Schema = schema
 	}
 	if c.token == "" { // a person calls, with zino mcp test
 		return unanswered(proto.InputCancel, "")

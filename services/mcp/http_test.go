@@ -242,10 +242,20 @@ func FuzzCatalog(f *testing.F) {
 	f.Add([]byte(`{"version":1,"servers":{"` + hash + `":{"listed":true,"tools":[{"name":"a"},{"name":"a"},{"name":"b","input":[]}],"problems":["x"]}}}`))
 	f.Add([]byte(`{"version":1,"servers":{"` + hash + `":null}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, e := range parseCatalog(data) {
+		for hash, e := range parseCatalog(data) {
+			if len(hash) != 64 || len(e.Tools) > toolsMax || len(e.Prompts) > promptsMax || len(e.Instructions) > instructionsMax {
+				t.Errorf("%s: %d tools, %d prompts", hash, len(e.Tools), len(e.Prompts))
+			}
+			seen := map[string]bool{}
 			for _, tool := range e.Tools {
-				if tool.Name == "" || !isObject(tool.Input) {
+				if tool.Name == "" || seen[tool.Name] || !isObject(tool.Input) || len(tool.Description) > descriptionMax {
 					t.Errorf("%+v", tool)
+				}
+				seen[tool.Name] = true
+			}
+			for _, p := range e.Prompts {
+				if p.Name == "" || p.Name != clean(p.Name, nameMax) || len(p.Description) > descriptionMax {
+					t.Errorf("%+v", p)
 				}
 			}
 		}

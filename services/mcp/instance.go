@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -68,6 +69,8 @@ type instance struct {
 	single chan struct{} // the same if serial is set
 	token  string        // of a host's constellation
 
+	refreshing sync.Mutex // of refreshSoon
+
 	mu       sync.Mutex
 	users    int // callers that use it or wait for it
 	ending   bool
@@ -77,6 +80,7 @@ type instance struct {
 	serial   bool // one call at a time: questions of older revisions name no call
 	// abandoned are the sessions of calls that were given up before the server has answered.
 	abandoned map[string]bool
+	stale     bool // refreshSoon is going to ask for tools and prompts
 	renew     bool // it ends when it is unused, as it could not ask a question for them
 	nextID    int64
 }
@@ -308,11 +312,11 @@ func (in *instance) end() {
 	in.mu.Unlock()
 	in.cancel()
 	<-in.ready
+	if in.program != nil { // first: closing the session waits for the calls that it has no answer to
+		in.program.end()
+	}
 	if in.session != nil {
 		in.session.Close()
-	}
-	if in.program != nil {
-		in.program.end()
 	}
 	<-in.gone
 }
@@ -337,7 +341,7 @@ func (in *instance) watch() error {
 	case err == nil:
 		return errors.New("it closed the connection")
 	}
-	return err
+	return errors.New(in.hidden(message(err)))
 }
 
 // protocol returns the revision that was agreed on.
@@ -363,24 +367,30 @@ func (in *instance) start(ctx context.Context) error {
 			in.s.catalog.update(in.d.hash, func(e *entry) { e.Legacy = time.Now().UTC() })
 		}
 	}
+	if err == nil {
+		if err = in.refresh(ctx); err != nil { // tools/list may ask for a login although initialize does not
+			in.session.Close()
+			if in.program != nil {
+				in.program.end()
+			}
+			if errors.Is(err, io.EOF) {
+				err = cmp.Or(in.ended(), err)
+			}
+		}
+	}
 	switch {
 	case err == nil:
+		return nil
 	case errors.Is(err, errNeedsLogin), errors.Is(err, proto.ErrApproval):
 		return err
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("it did not start within %v", in.d.start())
 	}
-	if err != nil {
-		failed := &startError{error: unavailable(in.d, err)}
-		if in.program != nil {
-			failed.stderr = in.program.Stderr()
-		}
-		return failed
+	failed := &startError{error: unavailable(in.d, errors.New(in.hidden(message(err))))}
+	if in.program != nil {
+		failed.stderr = in.program.Stderr()
 	}
-	if err = in.refresh(ctx); err != nil { // tools/list may ask for a login although initialize does not
-		in.session.Close()
-	}
-	return err
+	return failed
 }
 
 // errNoDiscover: a server did not answer server/discover.
@@ -440,7 +450,7 @@ func (in *instance) connect(ctx context.Context, version string) error {
 		return errNeedsLogin
 	case in.program != nil:
 		in.program.end()
-		if ctx.Err() == nil || errors.Is(context.Cause(ctx), errNoDiscover) {
+		if errors.Is(context.Cause(ctx), errNoDiscover) || ctx.Err() == nil && !answered(err) {
 			err = cmp.Or(in.ended(), err)
 		}
 	}
@@ -471,11 +481,10 @@ func (in *instance) ended() error {
 	return in.program.reason()
 }
 
-// refresh asks for tools and prompts. The error is errNeedsLogin; other problems are part of
-// what is known then.
+// refresh asks for tools and prompts. After an error what was known stays; problems with
+// single tools are part of what is known.
 func (in *instance) refresh(ctx context.Context) error {
 	var tools []*mcp.Tool
-	var problems []string
 	e := entry{Protocol: in.protocol(), Listed: true}
 	if result := in.session.InitializeResult(); result != nil {
 		e.Instructions = clean(result.Instructions, instructionsMax)
@@ -487,8 +496,7 @@ func (in *instance) refresh(ctx context.Context) error {
 					return errNeedsLogin
 				}
 				if err != nil {
-					problems = append(problems, clean("tools/list: "+message(err), 300))
-					break
+					return fmt.Errorf("tools/list: %w", err)
 				}
 				tools = append(tools, page.Tools...)
 				if ttl := page.GetTTLMs(); ttl > 0 {
@@ -503,9 +511,7 @@ func (in *instance) refresh(ctx context.Context) error {
 			e.Prompts = in.prompts(ctx)
 		}
 	}
-	var more []string
-	e.Tools, more = learn(tools)
-	e.Problems = append(problems, more...)
+	e.Tools, e.Problems = learn(tools)
 	if data, err := json.Marshal(e); err == nil {
 		if data, n := in.hide.JSON(data); n > 0 {
 			e = entry{}
@@ -525,7 +531,7 @@ func (in *instance) prompts(ctx context.Context) (list []prompt) {
 		if err != nil || len(list) == promptsMax {
 			break
 		}
-		if p == nil || p.Name == "" || len(p.Name) > nameMax || p.Name != clean(p.Name, nameMax) {
+		if p == nil || !isName(p.Name) {
 			continue
 		}
 		one := prompt{Name: p.Name, Description: clean(p.Description, descriptionMax)}
@@ -539,9 +545,22 @@ func (in *instance) prompts(ctx context.Context) (list []prompt) {
 	return list
 }
 
-// refreshSoon asks again for tools and prompts, after the start.
+// refreshSoon asks again for tools and prompts, after the start. Changes that the server
+// reports before it is asked join.
 func (in *instance) refreshSoon() {
+	in.mu.Lock()
+	joins := in.stale
+	in.stale = true
+	in.mu.Unlock()
+	if joins {
+		return
+	}
 	<-in.ready
+	in.refreshing.Lock()
+	defer in.refreshing.Unlock()
+	in.mu.Lock()
+	in.stale = false
+	in.mu.Unlock()
 	if in.err != nil || !in.use() {
 		return
 	}

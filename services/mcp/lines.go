@@ -16,6 +16,9 @@ const (
 	edge = 4 << 10
 	// codeTooLong is the JSON-RPC error in place of a message that is too long.
 	codeTooLong = -32050
+	// codeUnreadable is the one in place of an answer that is not of JSON-RPC, or nested too
+	// deeply.
+	codeUnreadable = -32051
 )
 
 // lines splits the output of a server into messages. A line that is not a JSON object, such
@@ -70,7 +73,11 @@ func (l *lines) end() {
 		return
 	}
 	if len(line) > 0 {
-		if message, err := decodeMessage(line); err == nil {
+		message, err := decodeMessage(line)
+		if err != nil {
+			message = unreadable(line, err)
+		}
+		if message != nil {
 			l.emit(message)
 		} else {
 			atomic.AddInt64(&l.dropped, 1)
@@ -86,6 +93,24 @@ func decodeMessage(line []byte) (jsonrpc.Message, error) {
 		return nil, fmt.Errorf("not an object")
 	}
 	return jsonrpc.DecodeMessage(line)
+}
+
+// unreadable returns an error for the call whose answer cannot be decoded, such as one that is
+// nested too deeply; nil if the line is not an answer.
+func unreadable(line []byte, err error) jsonrpc.Message {
+	var answer struct {
+		Version string          `json:"jsonrpc"`
+		ID      any             `json:"id"`
+		Method  json.RawMessage `json:"method"`
+	}
+	if json.Unmarshal(line, &answer) != nil || answer.Version != "2.0" || answer.Method != nil {
+		return nil
+	}
+	id, idErr := jsonrpc.MakeID(answer.ID)
+	if idErr != nil || !id.IsValid() {
+		return nil
+	}
+	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: codeUnreadable, Message: "the answer cannot be read: " + err.Error()}}
 }
 
 // idAtEnd matches the end of a response whose id stands behind its result.

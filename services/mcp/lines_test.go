@@ -43,6 +43,9 @@ func TestLines(t *testing.T) {
 		"a request":              {`{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":"` + long + "\"}\n", "", 1},
 		"no id":                  {long + "\n", "", 1},
 		"too long, then another": {long + "\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n", `"id":1,"result":{}`, 1},
+		"nested too deeply":      {`{"jsonrpc":"2.0","id":7,"result":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + "}\n", `"id":7,"error":{"code":-32051`, 0},
+		"an error of a text":     {`{"jsonrpc":"2.0","id":7,"error":"no"}` + "\n", `"id":7,"error":{"code":-32051`, 0},
+		"a log line with an id":  {`{"level":30,"id":7,"msg":"started"}` + "\n", "", 1},
 		"no end":                 {`{"jsonrpc":"2.0","id":1,"result":{}}`, "", 0},
 	} {
 		for _, n := range []int{1, 7, 4096, 1 << 20} {

@@ -373,8 +373,9 @@ func (s *Service) Read(ctx context.Context, req proto.ReadResource) (proto.ToolR
 		})
 	}
 	var reply *mcp.ReadResourceResult
+	var in *instance
 	if err == nil {
-		err = s.ask(ctx, d, req.SessionID, req.Token, "", func(ctx context.Context, session *mcp.ClientSession, token string) error {
+		in, err = s.ask(ctx, d, req.SessionID, req.Token, "", func(ctx context.Context, session *mcp.ClientSession, token string) error {
 			params := &mcp.ReadResourceParams{URI: req.URI}
 			params.SetProgressToken(token)
 			reply, err = session.ReadResource(ctx, params)
@@ -391,6 +392,7 @@ func (s *Service) Read(ctx context.Context, req proto.ReadResource) (proto.ToolR
 		}
 		data, attachments := contents(list)
 		none, err = pack(data, attachments)
+		none.Result, _ = in.hide.JSON(none.Result)
 	}
 	if e, ok := errors.AsType[*toolError](err); ok {
 		return proto.ToolResult{Result: e.envelope()}, nil
@@ -411,8 +413,9 @@ func turnOf(key string) string {
 	return ""
 }
 
-// ask asks a server for something other than a call of a tool.
-func (s *Service) ask(ctx context.Context, d *definition, session, turnToken, serverToken string, ask func(ctx context.Context, session *mcp.ClientSession, token string) error) error {
+// ask asks a server for something other than a call of a tool. It returns the instance that
+// has answered.
+func (s *Service) ask(ctx context.Context, d *definition, session, turnToken, serverToken string, ask func(ctx context.Context, session *mcp.ClientSession, token string) error) (*instance, error) {
 	c := &call{session: session, token: turnToken, limit: d.timeout()}
 	ctx, cancel := c.limited(ctx, d.max())
 	defer cancel()
@@ -424,7 +427,7 @@ func (s *Service) ask(ctx context.Context, d *definition, session, turnToken, se
 			return ask(ctx, in.session, token)
 		})
 	}
-	return s.explain(ctx, d, err)
+	return in, s.explain(ctx, d, err)
 }
 
 // Prompts lists the prompts of the servers that are known.
@@ -450,8 +453,9 @@ func (s *Service) Prompts(_ context.Context, req proto.ListPrompts) (proto.Promp
 func (s *Service) Prompt(ctx context.Context, req proto.GetMCPPrompt) (proto.PromptText, error) {
 	d, err := s.usable(scope{req.Root, req.Project, req.Client}, req.Server)
 	var reply *mcp.GetPromptResult
+	var in *instance
 	if err == nil {
-		err = s.ask(ctx, d, "", "", req.ServerToken, func(ctx context.Context, session *mcp.ClientSession, token string) error {
+		in, err = s.ask(ctx, d, "", "", req.ServerToken, func(ctx context.Context, session *mcp.ClientSession, token string) error {
 			params := &mcp.GetPromptParams{Name: req.Name, Arguments: req.Arguments}
 			params.SetProgressToken(token)
 			reply, err = session.GetPrompt(ctx, params)
@@ -479,7 +483,7 @@ func (s *Service) Prompt(ctx context.Context, req proto.GetMCPPrompt) (proto.Pro
 			parts = append(parts, data.Text)
 		}
 	}
-	out.Text = strings.Join(parts, "\n\n")
+	out.Text = in.hidden(strings.Join(parts, "\n\n"))
 	return out, nil
 }
 
