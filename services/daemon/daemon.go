@@ -316,9 +316,8 @@ func (s *Service) forward(ctx context.Context, req proto.Forward, out *rpc.Out) 
 		}
 	}
 	if req.Service == "mcp" {
-		reads := []string{proto.MCPServers.Type, proto.Ping.Type, proto.Describe.Type, proto.GetStats.Type}
-		if s.cfg.Gate.RequireToken && rpc.PeerUID(ctx) != 0 && !slices.Contains(reads, typ) {
-			return proto.Errorf(proto.CodeDenied, "the MCP servers of the host, and their logins, are root's: run it with sudo")
+		if err := s.checkServersUser(rpc.PeerUID(ctx), typ); err != nil {
+			return err
 		}
 		if req.Request, err = s.withProject(ctx, typ, req.Request); err != nil {
 			return err

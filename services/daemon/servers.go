@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"encoding/json"
+	"slices"
 
 	"zino/proto"
 )
@@ -22,6 +23,16 @@ func checkServers(raw proto.Raw) error {
 	var c clientServers
 	if len(raw) > maxServers || json.Unmarshal(raw, &c) != nil || c.Servers == nil {
 		return proto.Errorf(proto.CodeInvalid, `invalid mcp_servers: want an object {"mcpServers":{NAME:{…}}} of at most %d bytes`, maxServers)
+	}
+	return nil
+}
+
+// checkServersUser returns an error if a user may not send mcp a request of a type: on the
+// host's constellation all but root may only look.
+func (s *Service) checkServersUser(uid int, typ string) error {
+	reads := []string{proto.MCPServers.Type, proto.Ping.Type, proto.Describe.Type, proto.GetStats.Type}
+	if s.cfg.Gate.RequireToken && uid != 0 && !slices.Contains(reads, typ) {
+		return proto.Errorf(proto.CodeDenied, "the MCP servers of the host, and their logins, are root's: run it with sudo")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/config"
 	"zino/pkg/zinotest"
 )
 
@@ -77,6 +78,71 @@ func TestStaleUnits(t *testing.T) {
 			t.Errorf("edited at %v: printed %q", test.edited, got)
 		}
 	}
+}
+
+// TestEditServers edits the servers of a configuration: units that run with it as it was get
+// the new one, those that wait for a restart keep theirs, and no unit is added.
+func TestEditServers(t *testing.T) {
+	base, dir := t.TempDir(), zinotest.Dir(t)
+	t.Setenv("ZINO_HOME", base)
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv("ZINO_CONFIG", "")
+	t.Chdir(t.TempDir())
+	runtimeDir, err := RuntimeDir()
+	zinotest.Must(t, err)
+	zinotest.Must(t, os.MkdirAll(runtimeDir, 0o700))
+	file := filepath.Join(base, "config.toml")
+	unit := func(name string) string { return filepath.Join(runtimeDir, name+".toml") }
+	const before, server = "[logging]\nlevel = \"WARN\"\n", "[mcp.servers.pg]\ncommand = [\"pg-mcp\"]\n"
+	target := &Target{Err: os.Stderr}
+	edit := func(content string) func() error {
+		return func() error { return os.WriteFile(file, []byte(content), 0o600) }
+	}
+	prepare := func() {
+		t.Helper()
+		zinotest.Must(t, edit(before)())
+		now := time.Now()
+		zinotest.Must(t, os.Chtimes(file, now, now.Add(-time.Minute)))
+		for name, age := range map[string]time.Duration{"mcp": 0, "agr": 0, "daemon": 0, "rtr": time.Hour} {
+			zinotest.Write(t, unit(name), "# made before\n")
+			zinotest.Must(t, os.Chtimes(unit(name), now, now.Add(-age)))
+		}
+	}
+
+	prepare()
+	zinotest.Must(t, target.EditServers(edit(before+server)))
+	for _, name := range []string{"mcp", "agr", "daemon"} {
+		cfg, err := config.Load(unit(name), name)
+		zinotest.Must(t, err)
+		if len(cfg.MCP.Servers["pg"].Command) != 1 || cfg.Logging.Level != "WARN" || cfg.MCP.Socket != filepath.Join(runtimeDir, "mcp.sock") {
+			t.Errorf("%s: %s", name, zinotest.Read(t, unit(name)))
+		}
+		info, err := os.Stat(unit(name))
+		zinotest.Must(t, err)
+		zinotest.Equal(t, "mode of "+name, info.Mode().Perm(), 0o600)
+	}
+	zinotest.Equal(t, "a unit that waits for a restart", zinotest.Read(t, unit("rtr")), "# made before\n")
+	for _, name := range []string{"mem", "exc", "sys", "ctx"} {
+		if _, err := os.Stat(unit(name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var warned bool
+	for _, name := range []string{"mcp", "agr", "daemon"} {
+		warned = warned || isStale(file, unit(name))
+	}
+	zinotest.Equal(t, "the units wait for a restart", warned, false)
+
+	prepare()
+	broken := errors.New("the disk is full")
+	if err := target.EditServers(func() error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	zinotest.Equal(t, "after an edit that failed", zinotest.Read(t, unit("mcp")), "# made before\n")
+	if err := target.EditServers(edit("[mcp.servers.pg]\ncommnad = []\n")); err == nil || !strings.Contains(err.Error(), "config.toml:2:1: ") {
+		t.Errorf("an edit with a mistake: %v", err)
+	}
+	zinotest.Equal(t, "after an edit with a mistake", zinotest.Read(t, unit("mcp")), "# made before\n")
 }
 
 // TestServiceEnvironment checks that keys go to rtr only, and that no service gets
