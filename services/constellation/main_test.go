@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	zinotest.Child(zinotest.Roles{"zino-mcp-serve": serveMCP})
+	zinotest.Child(zinotest.Roles{"zino-mcp-serve": serveMCP, "mcp-server": badServer})
 	exc.Supervise()
 	os.Exit(m.Run())
 }

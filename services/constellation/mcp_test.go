@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"zino/pkg/config"
@@ -64,6 +65,76 @@ func TestOfferInSession(t *testing.T) {
 		zinotest.Equal(t, fmt.Sprint("tools of request ", i), string(body.Tools), first)
 	}
 	zinotest.Contains(t, "tools", first, `"mcp__github__star"`)
+}
+
+// TestOfferContinued checks the offer of a turn that goes on in another session, since the
+// context is full: that session has an offer of its own, of what there is then, with its first
+// step, and repeats it. The offer of the old session stays, also for a fork.
+func TestOfferContinued(t *testing.T) {
+	tool := func(name string) proto.ServerList {
+		return proto.ServerList{
+			Servers: []proto.MCPServer{{Name: "github", State: proto.MCPIdle, Tools: 1}},
+			Tools:   []proto.MCPTool{{Server: "github", Name: name, Description: "Does it.", Input: proto.Raw(`{"type":"object","properties":{}}`)}},
+		}
+	}
+	var list atomic.Pointer[proto.ServerList]
+	list.Store(new(tool("star")))
+	full := &fakellm.Usage{In: 190_000, Out: 1}
+	e := newAgents(t, func(cfg *config.Config) {
+		cfg.Agent.ContinueAt = 0.5
+		withServers(t, cfg, func() proto.ServerList { return *list.Load() })
+	}, fakellm.Turn{Match: "begin", Wait: "go", Usage: full, Calls: []fakellm.Call{{Name: "mcp__github__star", Args: `{}`}}},
+		forever("", fakellm.Turn{Text: "Done.", Usage: &fakellm.Usage{In: 10, Out: 1}}))
+	e.begin(proto.TurnStart{})
+	e.asked(1)
+	list.Store(new(tool("fork")))
+	e.provider.Open("go")
+	next := ""
+	zinotest.Eventually(t, "the end of the turn in the other session", func() bool {
+		for _, turn := range e.turns(proto.ListTurns{All: true}) {
+			if turn.SessionID != "parent" && turn.State == proto.TurnDone {
+				next = turn.SessionID
+			}
+		}
+		return next != ""
+	})
+	offered := func(session string) (lines []string) {
+		for line := range strings.Lines(zinotest.Read(t, e.file(session))) {
+			if strings.Contains(line, `"type":"tools"`) {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	tools := func() string {
+		requests := e.provider.Requests()
+		var body struct{ Tools json.RawMessage }
+		zinotest.Must(t, json.Unmarshal([]byte(requests[len(requests)-1].Body), &body))
+		return string(body.Tools)
+	}
+	check := func(session, has, lacks string) {
+		t.Helper()
+		if lines := offered(session); len(lines) != 1 || !strings.Contains(lines[0], has) || strings.Contains(lines[0], lacks) || !strings.Contains(lines[0], `"step":1`) {
+			t.Errorf("offers of %s: %s", session, lines)
+		}
+	}
+	check("parent", "mcp__github__star", "mcp__github__fork")
+	check(next, "mcp__github__fork", "mcp__github__star")
+	zinotest.Contains(t, "tools after the handoff", tools(), `"mcp__github__fork"`)
+	list.Store(new(tool("third")))
+	e.stop()
+	e.start()
+	_, err := rpc.Call(t.Context(), e.daemon, proto.DaemonTurnStart, proto.TurnStart{SessionID: next, Message: "again", Root: e.root})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "state", e.end(next).State, proto.TurnDone)
+	check(next, "mcp__github__fork", "mcp__github__third")
+	zinotest.Contains(t, "tools of a later turn", tools(), `"mcp__github__fork"`)
+	ask(t, e.cfg.Mem.Socket, `{"type":"fork_session","session_id":"parent","new_id":"copy"}`)
+	_, err = rpc.Call(t.Context(), e.daemon, proto.DaemonTurnStart, proto.TurnStart{SessionID: "copy", Message: "again", Root: e.root})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "state", e.end("copy").State, proto.TurnDone)
+	check("copy", "mcp__github__star", "mcp__github__third")
+	zinotest.Contains(t, "tools of the fork", tools(), `"mcp__github__star"`)
 }
 
 // TestContextWithServers checks that the tools of servers cost at most 250 tokens, whatever
