@@ -108,6 +108,13 @@ func (s *Server) Add(turns ...Turn) {
 	s.turns = append(s.turns, turns...)
 }
 
+// Forget drops the recorded requests.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = nil
+}
+
 // SetModels sets the models of the lists, instead of fake-model.
 func (s *Server) SetModels(ids ...string) {
 	s.mu.Lock()

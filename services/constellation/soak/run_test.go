@@ -28,7 +28,10 @@ type options struct {
 	samples    time.Duration
 	pace       time.Duration // pause of a worker between two operations
 	firstPhase time.Duration // with kills
-	damage     func(*world)  // what a test does to the files, after each sample
+
+	// For tests, after each sample: what is done to the files, and whether the run ends.
+	damage func(*world)
+	enough func(*run) bool
 }
 
 // defaults returns the options of a run of that length.
@@ -57,8 +60,9 @@ func soak(ctx context.Context, o options) (report string, err error) {
 	defer func() { err = errors.Join(err, w.stop()) }()
 	run := &run{options: o, world: w, began: time.Now()}
 	failure := run.traffic(ctx)
+	run.ended = time.Now()
 	if failure == nil {
-		failure = run.series.judge(run.began.Add(o.firstPhase), time.Now())
+		failure = run.series.judge(run.quiet(), run.ended)
 	}
 	if failure == nil && run.failedAfter > 0 {
 		failure = fmt.Errorf("%d operations failed while no service was killed", run.failedAfter)
@@ -67,13 +71,16 @@ func soak(ctx context.Context, o options) (report string, err error) {
 	return report, errors.Join(failure, os.WriteFile(filepath.Join(o.out, "report.txt"), []byte(report), 0o644), run.plots())
 }
 
+// quiet returns when the processes that were started after the last kill have settled.
+func (r *run) quiet() time.Time { return r.began.Add(r.firstPhase + settle) }
+
 func (r *run) report(failure error) string {
 	var b strings.Builder
-	length := time.Since(r.began).Round(time.Second)
-	fmt.Fprintf(&b, "%s, %d days of %s, %d kills in the first %s\n", length, r.days, r.day.Round(time.Second), len(r.series.kills), r.firstPhase.Round(time.Second))
+	length := r.ended.Sub(r.began).Round(time.Second)
+	fmt.Fprintf(&b, "%s, %d days of %s, %d kills in the first %s\n", length, r.days, r.day.Round(time.Second), len(r.series.kills), min(r.firstPhase, length).Round(time.Second))
 	fmt.Fprintf(&b, "%d operations (%s), %d failed during kills, %d after\n", r.done.total(), r.done, r.failedDuring, r.failedAfter)
 	fmt.Fprintf(&b, "%d acknowledged writes verified, %d of them after a kill\n\n", r.verified, r.verifiedAfterKill)
-	b.WriteString(r.series.table(r.began.Add(r.firstPhase), time.Now()))
+	b.WriteString(r.series.table(r.quiet(), r.ended))
 	for i, what := range slices.SortedFunc(maps.Keys(r.failures), func(a, b string) int { return r.failures[b] - r.failures[a] }) {
 		if i == 0 {
 			b.WriteString("\nfailures:\n")
@@ -83,8 +90,8 @@ func (r *run) report(failure error) string {
 		}
 	}
 	verdict := "ok"
-	if length-r.firstPhase < settled {
-		verdict = fmt.Sprintf("ok, too short to judge memory (%s without kills)", settled)
+	if r.ended.Sub(r.quiet()) < settle {
+		verdict = fmt.Sprintf("ok, too short to judge growth (that takes %s without kills)", 2*settle)
 	}
 	if failure != nil {
 		verdict = failure.Error()

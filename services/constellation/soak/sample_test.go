@@ -17,11 +17,7 @@ import (
 	"zino/services/constellation/measure"
 )
 
-// memory is the index of the anonymous memory in measures.
-const memory = 0
-
-// measures are what is sampled of each service, with the growth that is still flat over
-// the undisturbed half.
+// measures are what is sampled of each service, with the growth that is still flat.
 var measures = []struct {
 	name  string
 	limit float64
@@ -148,12 +144,16 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// settled is how long the memory of a new process may grow, as its heap finds its size.
-const settled = 4 * time.Minute
+// settle is how long a new process may grow: its heap finds its size, and its clients
+// open their connections. Growth is judged over at least as long a time behind it.
+const settle = 4 * time.Minute
 
-// judge returns an error if a service grew between two times, or was not sampled. Memory
-// is judged if the first of its two quarters begins when every process has settled.
+// judge returns an error if a service grew between two times, or was not sampled. A time
+// that is too short is not judged.
 func (s *series) judge(from, to time.Time) error {
+	if to.Sub(from) < settle {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
@@ -166,7 +166,6 @@ func (s *series) judge(from, to time.Time) error {
 			switch {
 			case !ok:
 				errs = append(errs, fmt.Errorf("%s: too few samples", name))
-			case i == memory && to.Sub(from) < settled:
 			case after-before > m.limit:
 				errs = append(errs, fmt.Errorf("%s grows: %s %.1f to %.1f", name, m.name, before, after))
 			}

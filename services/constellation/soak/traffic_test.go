@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -26,10 +27,12 @@ type run struct {
 	*world
 	series series
 	began  time.Time
-	days   int
+	ended  time.Time
 
 	mu                        sync.Mutex
+	days                      int
 	done                      counts
+	acknowledged              counts
 	writes                    []write // acknowledged on this day
 	failedDuring, failedAfter int
 	failures                  map[string]int // by kind and message
@@ -80,7 +83,7 @@ type worker struct {
 func (r *run) traffic(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.length)
 	defer cancel()
-	r.done, r.failures = counts{}, map[string]int{}
+	r.done, r.acknowledged, r.failures = counts{}, counts{}, map[string]int{}
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer cancel()
@@ -88,6 +91,9 @@ func (r *run) traffic(ctx context.Context) error {
 		r.every(ctx, r.samples, func() {
 			if r.sample(ctx); r.damage != nil {
 				r.damage(r.world)
+			}
+			if r.enough != nil && r.enough(r) {
+				cancel()
 			}
 		})
 	})
@@ -101,10 +107,10 @@ func (r *run) traffic(ctx context.Context) error {
 		workers = append(workers, worker{kind, func(ctx context.Context, day, n int) (*write, error) { return r.turn(ctx, kind, day, n) }})
 	}
 	for ctx.Err() == nil {
+		r.mu.Lock()
 		r.days++
-		if err := r.newProvider(); err != nil {
-			return err
-		}
+		r.mu.Unlock()
+		r.provider.Forget()
 		if err := r.dayOf(ctx, workers); err != nil {
 			return err
 		}
@@ -132,15 +138,16 @@ func (r *run) dayOf(ctx context.Context, workers []worker) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	night, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
-	defer cancel()
+	night := context.WithoutCancel(ctx)
 	for _, w := range r.writes {
 		if err := r.verify(night, w); err != nil {
 			return err
 		}
 	}
 	for _, w := range r.writes {
-		if err := r.eventually(night, func() error { return w.drop(night) }); err != nil {
+		limited, cancel := context.WithTimeout(night, readLimit)
+		err := r.eventually(limited, func() error { return w.drop(limited) })
+		if cancel(); err != nil {
 			return fmt.Errorf("cannot remove %s: %w", w.what, err)
 		}
 	}
@@ -172,6 +179,7 @@ func (r *run) operate(ctx context.Context, w worker, n int) error {
 	}
 	var earlier write
 	if acknowledged != nil {
+		r.acknowledged[w.kind]++
 		acknowledged.time = time.Now()
 		r.writes = append(r.writes, *acknowledged)
 		earlier = r.writes[rand.IntN(len(r.writes))]
@@ -328,18 +336,18 @@ func (r *run) history(ctx context.Context, day, n int) (*write, error) {
 // page connects a page, appends code to its file as an editor does, and waits for the
 // reply in the file. The page leaves again.
 func (r *run) page(ctx context.Context, day, n int) (*write, error) {
-	ctx, leave := context.WithCancel(ctx)
-	defer leave()
-	attached, ended := make(chan proto.Attached, 1), make(chan error, 1)
-	go func() {
-		defer leave() // the REPL has ended the page: no reply will come
-		ended <- r.attach(ctx, fmt.Sprintf("day %d", day), attached)
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	attached := make(chan proto.Attached, 1)
+	go func() { // no reply comes once the page has ended
+		err := r.attach(ctx, fmt.Sprintf("day %d", day), attached)
+		leave(fmt.Errorf("the page ended: %w", cmp.Or(err, io.EOF)))
 	}()
 	var me proto.Attached
 	select {
 	case me = <-attached:
-	case err := <-ended:
-		return nil, cmp.Or(err, errors.New("the REPL ended the page"))
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	file, mark := filepath.Join(r.cfg.Repl.Dir, me.File), fmt.Sprintf("'mark %d'", n)
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
@@ -357,11 +365,12 @@ func (r *run) page(ctx context.Context, day, n int) (*write, error) {
 	}
 	if err := r.eventually(ctx, func() error {
 		if ok, err := found(ctx); err != nil || !ok {
-			return cmp.Or(err, errors.New("no reply"))
+			text, _ := os.ReadFile(file) // the error is found's
+			return cmp.Or(err, fmt.Errorf("no reply in %q", text))
 		}
 		return nil
 	}); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	w := &write{what: "the reply to " + mark + " in " + me.File, found: found}
 	w.drop = func(context.Context) error { return os.RemoveAll(file) }

@@ -25,7 +25,6 @@ type world struct {
 	cfg            *config.Config
 	up             *exec.Cmd
 	provider       *fakellm.Server
-	address        string // of the provider
 	clients        map[string]*rpc.Client
 }
 
@@ -53,7 +52,6 @@ func start(bin string) (_ *world, err error) {
 	if w.provider, err = fakellm.Listen("127.0.0.1:0", script...); err != nil {
 		return nil, err
 	}
-	w.address = strings.TrimPrefix(w.provider.Host, "http://")
 	server := filepath.Join(dir, "mcpserver")
 	if text, err := exec.Command("go", "build", "-o", server, "zino/services/constellation/bench/testdata/mcpserver").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, text)
@@ -134,13 +132,6 @@ func (w *world) eventually(ctx context.Context, f func() error) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-// newProvider replaces the provider by one that has recorded nothing.
-func (w *world) newProvider() (err error) {
-	w.provider.Close()
-	w.provider, err = fakellm.Listen(w.address, script...)
-	return err
 }
 
 // pids returns the process of each service: the children of zino up.
