@@ -58,8 +58,8 @@ faults: ## see that the tests notice each fault of testdata/faults.txt
 fuzz: ## run every fuzz test for FUZZTIME (30s)
 	@.ci/fuzz $(FUZZTIME)
 
-bench: build ## measure against the goals; ONLY=ping for a part
-	@cd services/constellation/bench && go test -count=1 -timeout 10m -run '^TestBenchTable$$' -args -bench.table -bench.only='$(ONLY)'
+bench: build ## measure against the goals and write docs/performance.md; ONLY=ping for a part, not written
+	@cd services/constellation/bench && go test -count=1 -timeout 20m -run '^TestBenchTable$$' -args -bench.table -bench.only='$(ONLY)'
 
 bench-peers: build ## compare the protocol with HTTP, gRPC and ttrpc, the search with SQLite FTS5
 	@cd services/constellation/peers && go test -count=1 -timeout 10m -run '^TestPeers$$' -args -peers

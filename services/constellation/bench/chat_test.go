@@ -75,16 +75,12 @@ func benchChatStart(b *bench) ([]line, error) {
 		floors, frames, alone = append(floors, floor), append(frames, first), append(alone, private)
 		ready = append(ready, first+float64(end.Sub(begin)))
 	}
-	floor := median(floors)
 	return []line{
-		{
-			name: "zino, Enter in a shell to the first frame", measured: median(frames), floor: floor, ratio: median(frames) / floor, goals: []goal{atMost(25e6)},
+		line{
+			name: "zino, Enter in a shell to the first frame", goals: []goal{atMost(25e6)},
 			note: fmt.Sprintf("wall time with running services; first line after %s; limit 40 ms; floor: a program that writes one line", nanoseconds.text(median(ready))),
-		},
-		{
-			name: "the same while its services start", measured: median(alone), floor: floor, ratio: median(alone) / floor, goals: []goal{atMost(40e6)},
-			note: "wall time; eight services share the cores",
-		},
+		}.over(frames, floors),
+		line{name: "the same while its services start", goals: []goal{atMost(40e6)}, note: "wall time; eight services share the cores"}.over(alone, floors),
 	}, shell.close("exit\n")
 }
 

@@ -150,11 +150,10 @@ func benchProject(b *bench) ([]line, error) {
 		}
 		sums[root] = append(sums[root], sum)
 	}
-	with, without := median(sums[root]), median(sums[""])
-	return []line{{
-		name: "a turn in a project without servers, skills, hooks, CPU", measured: with, floor: without, ratio: with / without, goals: []goal{ratioAtMost(1.1)},
+	return []line{line{
+		name: "a turn in a project without servers, skills, hooks, CPU", goals: []goal{ratioAtMost(1.1)},
 		note: "of all services; floor: a turn without a root, for which no project is looked at",
-	}}, nil
+	}.over(sums[root], sums[""])}, nil
 }
 
 // longSession is the number of events of the resumed session.
@@ -191,11 +190,10 @@ func benchResume(b *bench) ([]line, error) {
 		}
 		floors = append(floors, decodeAll(lines))
 	}
-	wall, floor := median(walls), median(floors)
-	return []line{{
-		name: "a session of 10,000 events resumed, until the provider is asked", measured: wall, floor: floor, ratio: wall / floor,
+	return []line{line{
+		name: "a session of 10,000 events resumed, until the provider is asked",
 		note: fmt.Sprintf("wall time; %.1f MB; floor: its lines decoded once", float64(len(lines))/1e6),
-	}}, nil
+	}.over(walls, floors)}, nil
 }
 
 // fillSession stores a long session of questions, calls and results.
@@ -234,9 +232,33 @@ func decodeAll(lines []byte) float64 {
 }
 
 // benchFirstToken measures the time from the provider's first token to standard output
-// of zino exec, less that of a plain HTTP client.
+// of zino exec, less that of a plain HTTP client: of the first turn of new services, and
+// of later turns.
 func benchFirstToken(b *bench) ([]line, error) {
-	const rounds = 30
+	warm, plain, err := b.firstTokens(30)
+	if err != nil {
+		return nil, err
+	}
+	var cold, coldPlain []float64
+	for range 12 {
+		one, floor, err := b.firstTokens(1)
+		if err != nil {
+			return nil, err
+		}
+		cold, coldPlain = append(cold, one...), append(coldPlain, floor...)
+	}
+	added := func(name string, limit float64, through, plain []float64) line {
+		return line{
+			name: "zino exec, first token from provider to stdout, added" + name, measured: median(through) - median(plain), floors: plain, goals: []goal{atMost(limit)},
+			note: "wall time through zino-rtr, zino-agr, zino-daemon and zino; floor: an HTTP client",
+		}
+	}
+	return []line{added("", 300e3, warm, plain), added(", cold", 800e3, cold, coldPlain)}, nil
+}
+
+// firstTokens starts services and returns the times to the first token in rounds, through
+// them and without them.
+func (b *bench) firstTokens(rounds int) (through, plain []float64, err error) {
 	var turns []fakellm.Turn
 	for i := range 2 * rounds {
 		turns = append(turns, fakellm.Turn{Text: strings.Repeat("bread ", 20), Size: 6, Wait: fmt.Sprint(i)})
@@ -244,38 +266,33 @@ func benchFirstToken(b *bench) ([]line, error) {
 	c, llm, err := b.sessionWorld(turns...)
 	defer leave(c, llm)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	zino, err := b.binary("zino")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var through, plain []float64
 	for i := range rounds {
 		cmd := exec.Command(zino, "--socket", c.cfg.Daemon.Socket, "exec", "-p", "Where is the bread?")
 		out, err := cmd.StdoutPipe()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		cmd.Stderr = b.log
 		if err := start(cmd, false); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		wall, err := firstToken(llm, 2*i, out)
 		if err = errors.Join(err, cmd.Wait()); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		through = append(through, wall)
 		if wall, err = plainToken(llm, 2*i+1); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		plain = append(plain, wall)
 	}
-	added := median(through) - median(plain)
-	return []line{{
-		name: "zino exec, first token from provider to stdout, added", measured: added, floor: median(plain), goals: []goal{atMost(400e3)},
-		note: "wall time through zino-rtr, zino-agr, zino-daemon and zino; floor: an HTTP client",
-	}}, nil
+	return through, plain, nil
 }
 
 // firstToken opens the gate of a waiting request and returns the time to the first byte

@@ -15,18 +15,24 @@ import (
 
 // timed returns the CPU time of one call of f in nanoseconds: the median of rounds of n
 // calls. It uses the thread's clock, which excludes other goroutines.
-func timed(rounds, n int, f func()) float64 {
+func timed(rounds, n int, f func()) float64 { return median(alternately(rounds, n, f)[0]) }
+
+// alternately is timed for several functions, whose rounds alternate. It returns the
+// CPU time of one call in each round, and runs at least three.
+func alternately(rounds, n int, fs ...func()) [][]float64 {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var list []float64
-	for range rounds {
-		started := threadCPU()
-		for range n {
-			f()
+	lists := make([][]float64, len(fs))
+	for range max(3, rounds) {
+		for i, f := range fs {
+			started := threadCPU()
+			for range n {
+				f()
+			}
+			lists[i] = append(lists[i], float64(threadCPU()-started)/float64(n))
 		}
-		list = append(list, float64(threadCPU()-started)/float64(n))
 	}
-	return median(list)
+	return lists
 }
 
 // threadCPU returns the CPU time of this thread in nanoseconds.
@@ -50,13 +56,10 @@ func benchChunk(b *bench) ([]line, error) {
 			err = io.ErrUnexpectedEOF
 		}
 	}
-	floor := timed(b.scale(100), 10000, func() { out = append(out[:0], frame...) })
+	times := alternately(b.scale(100), 10000, func() { out = append(out[:0], frame...) }, encode, decode)
 	lines := []line{
-		{name: "encode a 30-byte chunk", measured: timed(b.scale(100), 10000, encode), floor: floor, goals: []goal{atMost(30)}, note: "floor: a copy of the frame"},
-		{name: "decode a 30-byte chunk", measured: timed(b.scale(100), 10000, decode), floor: floor, goals: []goal{atMost(130)}},
-	}
-	for i := range lines {
-		lines[i].ratio = lines[i].measured / floor
+		line{name: "encode a 30-byte chunk", goals: []goal{atMost(30)}, note: "floor: a copy of the frame"}.over(times[1], times[0]),
+		line{name: "decode a 30-byte chunk", goals: []goal{atMost(130)}}.over(times[2], times[0]),
 	}
 	count, allocErr := allocations(10000, func() error { encode(); decode(); return err })
 	return append(lines, line{name: "encode and decode a chunk, allocations", unit: allocs, measured: count, goals: []goal{atMost(0)}}), allocErr
@@ -103,12 +106,10 @@ func benchForward(b *bench) ([]line, error) {
 		return nil, err
 	}
 	copied := make([]byte, len(frame))
-	floor := timed(b.scale(100), 100, func() { copy(copied, frame); copy(copied, frame) })
-	cpu := timed(b.scale(100), 100, forward)
-	return []line{{
-		name: "forward a request with 100 KB of messages", measured: cpu, floor: floor, ratio: cpu / floor, goals: []goal{atMost(25e3)},
-		note: "read, decode, encode, without sockets; floor: two copies",
-	}}, err
+	times := alternately(b.scale(100), 100, forward, func() { copy(copied, frame); copy(copied, frame) })
+	return []line{line{
+		name: "forward a request with 100 KB of messages", goals: []goal{atMost(25e3)}, note: "read, decode, encode, without sockets; floor: two copies",
+	}.over(times[0], times[1])}, err
 }
 
 func forwardOnce(in *wire.Reader, out []byte) ([]byte, error) {
@@ -148,16 +149,23 @@ func benchForwardProcess(b *bench) ([]line, error) {
 		return nil, err
 	}
 	defer relay.stop()
-	floor, err := b.added(relay, func(m proto.Raw) ([]byte, error) {
-		return wire.AppendRequest(nil, "infer", proto.Infer{Messages: m, Temperature: 0.7, TopP: 1}, relayed)
-	})
-	if err != nil {
-		return nil, err
+	var ours, floors []float64
+	for range 5 {
+		floor, err := b.added(relay, func(m proto.Raw) ([]byte, error) {
+			return wire.AppendRequest(nil, "infer", proto.Infer{Messages: m, Temperature: 0.7, TopP: 1}, relayed)
+		})
+		if err != nil {
+			return nil, err
+		}
+		agr, err := b.added(c.processes["agr"], func(m proto.Raw) ([]byte, error) {
+			return wire.AppendRequest(nil, "run", proto.Run{Messages: m, Temperature: 0.7, TopP: 1}, relayed)
+		})
+		if err != nil {
+			return nil, err
+		}
+		ours, floors = append(ours, agr), append(floors, floor)
 	}
-	agr, err := b.added(c.processes["agr"], func(m proto.Raw) ([]byte, error) {
-		return wire.AppendRequest(nil, "run", proto.Run{Messages: m, Temperature: 0.7, TopP: 1}, relayed)
-	})
-	return []line{{name: "  the same in zino-agr, sockets included", measured: agr, floor: floor, ratio: agr / floor, note: "added by 100 KB; floor: a raw relay"}}, err
+	return []line{line{name: "the same in zino-agr, sockets included", note: "added by 100 KB; floor: a raw relay"}.over(ours, floors)}, nil
 }
 
 // added returns the CPU time that 100 KB of messages add to a request.
@@ -170,7 +178,7 @@ func (b *bench) added(p *process, request func(proto.Raw) ([]byte, error)) (floa
 		return 0, err
 	}
 	r, err := ask[pairResult](b, true, "pair", pairTask{
-		20, 200,
+		5, 200,
 		side{Kind: "raw", Path: p.path, PIDs: []int{p.pid()}, Request: string(small)},
 		side{Kind: "raw", Path: p.path, PIDs: []int{p.pid()}, Request: string(large)},
 	})

@@ -32,9 +32,11 @@ type pairTask struct {
 // cost is the cost of one operation; times are in nanoseconds.
 type cost struct{ CPU, Server, Wall, Allocs float64 }
 
-// pairResult has the medians of each side's cost, and of B over A in each pair.
+// pairResult has the medians of each side's cost, the costs in each pair, and the
+// medians of B over A.
 type pairResult struct {
 	A, B                cost
+	As, Bs              []cost
 	RatioCPU, RatioWall float64
 }
 
@@ -66,7 +68,7 @@ func pair() error {
 }
 
 func summary(as, bs []cost) pairResult {
-	r := pairResult{A: middle(as), B: middle(bs)}
+	r := pairResult{A: middle(as), B: middle(bs), As: as, Bs: bs}
 	var cpu, wall []float64
 	for i := range as {
 		cpu, wall = append(cpu, bs[i].CPU/as[i].CPU), append(wall, bs[i].Wall/as[i].Wall)
