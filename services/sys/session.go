@@ -5,11 +5,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"zino/pkg/text"
 	"zino/proto"
@@ -162,20 +162,29 @@ func findGitDir(dir string) string {
 	}
 }
 
-var (
-	// branchName is stricter than git, which excludes only blanks and a few other
-	// characters: the name becomes part of a prompt.
-	branchName = regexp.MustCompile(`^[\pL\pN][\pL\pN._/+#@=-]*$`)
-	commitHash = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
-)
+// isBranch is stricter than git, which excludes only blanks and a few other characters:
+// the name becomes part of a prompt.
+func isBranch(name string) bool {
+	for i, r := range name {
+		if !unicode.IsLetter(r) && !unicode.IsNumber(r) && (i == 0 || !strings.ContainsRune("._/+#@=-", r)) {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxBranch
+}
+
+// isCommit reports whether name is the hash of a commit.
+func isCommit(name string) bool {
+	return (len(name) == 40 || len(name) == 64) && strings.Trim(name, "0123456789abcdef") == ""
+}
 
 // headState describes the content of HEAD.
 func headState(head string) string {
 	head = strings.TrimRight(head, "\r\n")
-	if name, ok := strings.CutPrefix(head, "ref: refs/heads/"); ok && len(name) <= maxBranch && branchName.MatchString(name) {
+	if name, ok := strings.CutPrefix(head, "ref: refs/heads/"); ok && isBranch(name) {
 		return "branch " + name
 	}
-	if commitHash.MatchString(head) {
+	if isCommit(head) {
 		return "no branch, detached at " + head[:12]
 	}
 	return "unknown"
