@@ -5,10 +5,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -24,9 +22,11 @@ const (
 
 var builtins = []string{Recall, RecallSessions, Remember}
 
-// builtinName matches the function names that every provider accepts. It is compiled
-// on first use: that takes 0.2 ms, and every supervisor of exc would pay it.
-var builtinName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
+// IsFunctionName reports whether every provider accepts a function's name.
+func IsFunctionName(name string) bool {
+	const accepted = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+	return 1 <= len(name) && len(name) <= 64 && strings.Trim(name, accepted) == ""
+}
 
 // noParameters is the schema of a tool whose file has no parameters.
 const noParameters = `{"type":"object","properties":{}}`
@@ -102,7 +102,7 @@ func functionName(file string, raw json.RawMessage) (string, error) {
 		return "", fmt.Errorf("must be a string")
 	}
 	name := cmp.Or(given, stem(file))
-	if !builtinName().MatchString(name) {
+	if !IsFunctionName(name) {
 		return "", fmt.Errorf("%q: must be 1 to 64 of A-Z, a-z, 0-9, _ and -", name)
 	}
 	if name == proto.TaskTool || strings.HasPrefix(name, functionPrefix) {

@@ -24,13 +24,14 @@ func (ks keys) has(name string) bool {
 	return slices.ContainsFunc(ks, func(k key) bool { return k.name == name })
 }
 
+// checkSyntax returns the error for data that is not TOML, with a better message and
+// position than those of keysOf.
+func checkSyntax(data []byte) error { return toml.Unmarshal(data, &map[string]any{}) }
+
 // keysOf lists the keys in data, in order. An unknown section counts as one key, so
 // that it is reported once.
 func keysOf(data []byte) (keys, error) {
 	var set keys
-	if err := toml.Unmarshal(data, &map[string]any{}); err != nil {
-		return nil, err // better message and position than those of the parser below
-	}
 	p := unstable.Parser{}
 	p.Reset(data)
 	table := ""

@@ -90,6 +90,11 @@ func (c *Config) read(data []byte) (keys, error) {
 	if err == nil {
 		err = toml.Unmarshal(data, c)
 	}
+	if err != nil {
+		if syntax := checkSyntax(data); syntax != nil {
+			return nil, syntax
+		}
+	}
 	return set, err
 }
 

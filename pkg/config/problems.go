@@ -57,7 +57,11 @@ type span struct {
 
 // find collects all mistakes. It reports whether the syntax is valid.
 func (f *faults) find(data []byte) bool {
-	set, err := keysOf(data)
+	err := checkSyntax(data)
+	var set keys
+	if err == nil {
+		set, err = keysOf(data)
+	}
 	if err != nil {
 		f.list = append(f.list, fault{text: place(f.file, nil, err).Error()})
 		return false

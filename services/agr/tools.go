@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -207,11 +206,6 @@ func indexOf(tools []tool, name string) int {
 	return slices.IndexFunc(tools, func(t tool) bool { return t.Name == name })
 }
 
-// validName matches the names that every provider accepts. A tool with another name
-// is not offered, since it would make the whole request invalid, but it can be
-// called from the text.
-var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
 // kit says which tools a turn has besides those of every session and of files.
 type kit struct {
 	todo     bool // configured
@@ -242,7 +236,9 @@ func offered(snapshot *catalog.Snapshot, k kit) []tool {
 	}
 	for _, t := range snapshot.Executors() {
 		shell := slices.Contains([]string{"bash", "sh"}, filepath.Base(t.Executor)) // the tool bash replaces it
-		if validName.MatchString(t.FunctionName()) && !shell {
+		// A tool with a name that a provider may refuse would make the whole request
+		// invalid. It can be called from the text.
+		if catalog.IsFunctionName(t.FunctionName()) && !shell {
 			list = append(list, fileTool(t, k))
 		}
 	}
