@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"weak"
 
 	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
@@ -119,6 +121,25 @@ func TestStartedAfterEnd(t *testing.T) {
 	if !strings.Contains(packets, "all done") || !strings.Contains(packets, `"turn_ended"`) {
 		t.Errorf("a follower from %d gets\n%s", started.Next, packets)
 	}
+}
+
+// TestEndedTurnIsFreed checks that a turn whose session is remembered is not kept in
+// memory after its end, with its request and the connection that it came from.
+func TestEndedTurnIsFreed(t *testing.T) {
+	e := newResumeEnv(t, answer)
+	sess := e.service.enter("s-1")
+	defer sess.leave()
+	ended := func() weak.Pointer[turn] {
+		turn, err := sess.newTurn(t.Context(), proto.Chat{SessionID: "s-1", Message: "hi"}).submit(false)
+		zinotest.Must(t, err)
+		zinotest.Receive(t, "the end", turn.done)
+		return weak.Make(turn)
+	}()
+	zinotest.Eventually(t, "the turn is freed", func() bool {
+		runtime.GC()
+		return ended.Value() == nil
+	})
+	zinotest.Equal(t, "turns remembered", len(sess.recent), 1)
 }
 
 // TestStart checks the answer to turn_start, the events of the turn, and the packets of

@@ -44,7 +44,7 @@ type session struct {
 
 	marked    bool      // see noteJobs
 	stopped   sync.Cond // a turn_say has been stored
-	recent    []*turn   // of turn_start that have ended, the last recentMax
+	recent    []*turn   // remains of those of turn_start that have ended, the last recentMax
 	followers int
 }
 
@@ -192,8 +192,19 @@ func (sess *session) drop(t *turn) {
 	if t.attached || !t.durable {
 		return
 	}
-	if sess.recent = append(sess.recent, t); len(sess.recent) > recentMax {
+	if sess.recent = append(sess.recent, t.remains()); len(sess.recent) > recentMax {
 		sess.recent = slices.Delete(sess.recent, 0, 1)
+	}
+}
+
+// remains returns what is kept of a turn that has ended, for followers that come late and
+// for a turn_start with the same request_id. The whole turn would keep its request, the
+// buffers of the connection that it came from, and its last run. session.mu is locked.
+func (t *turn) remains() *turn {
+	return &turn{
+		session: t.session, id: t.id, requestID: t.requestID, req: proto.Chat{Mode: t.current().Mode},
+		state: t.state, begun: t.begun, durable: t.durable, err: t.err, parkReason: t.parkReason, parkUntil: t.parkUntil,
+		stored: t.stored, refused: t.refused, done: t.done, notices: t.notices, unsaved: t.unsaved,
 	}
 }
 
