@@ -19,6 +19,7 @@ type Plot struct {
 type Panel struct {
 	Title  string
 	Unit   func(float64) string // labels the vertical grid; nil: %.4g
+	UnitX  func(float64) string // labels the horizontal grid of a linear panel; nil: %.4g
 	Log    bool                 // both axes are logarithmic; values must be positive
 	Curves []Curve
 	Marks  []float64 // a red line at each X
@@ -74,10 +75,7 @@ func (a axis) place(v float64) float64 {
 
 // axes returns the axes of a panel whose frame begins at top.
 func (p Panel) axes(top, height float64) (x, y axis) {
-	left := float64(margin)
-	if p.Log {
-		left += labelWidth
-	}
+	const left = margin + labelWidth
 	x = axis{p.Log, math.Inf(1), math.Inf(-1), left, plotWidth - margin - left}
 	y = axis{p.Log, 0, 0, top + height, -height}
 	if p.Log {
@@ -113,9 +111,7 @@ func (p Panel) draw(b *strings.Builder, top int) int {
 	frame := float64(top + margin + legend)
 	x, y := p.axes(frame, float64(inner))
 	fmt.Fprintf(b, `<text x="%d" y="%d">%s</text>`+"\n", margin, top+margin-5, html.EscapeString(p.Title))
-	if p.Log {
-		p.grid(b, x, y)
-	}
+	p.grid(b, x, y)
 	for _, m := range p.Marks {
 		fmt.Fprintf(b, `<path d="M%.1f %.0fv%d" stroke="#d33" stroke-width="0.5"/>`+"\n", x.place(m), frame, inner)
 	}
@@ -134,20 +130,43 @@ func (p Panel) draw(b *strings.Builder, top int) int {
 	return margin + legend + inner + margin
 }
 
-// grid draws a line for each decade.
+// grid draws a line for each decade, or quarter of a linear axis.
 func (p Panel) grid(b *strings.Builder, x, y axis) {
-	unit := p.Unit
-	if unit == nil {
-		unit = func(v float64) string { return fmt.Sprintf("%.4g", v) }
+	unitX, unitY := p.UnitX, p.Unit
+	if unitY == nil {
+		unitY = func(v float64) string { return fmt.Sprintf("%.4g", v) }
 	}
-	for d := y.from; d <= y.to; d++ {
-		at := y.place(math.Pow(10, d))
-		fmt.Fprintf(b, `<path d="M%.0f %.1fh%.0f" stroke="#ddd"/><text x="%.0f" y="%.1f" text-anchor="end">%s</text>`+"\n", x.at, at, x.size, x.at-6, at+4, unit(math.Pow(10, d)))
+	if p.Log {
+		unitX = count
+	} else if unitX == nil {
+		unitX = unitY
 	}
-	for d := math.Ceil(x.from); d <= x.to; d++ {
-		at := x.place(math.Pow(10, d))
-		fmt.Fprintf(b, `<path d="M%.1f %.0fv%.0f" stroke="#ddd"/><text x="%.1f" y="%.0f" text-anchor="middle">%s</text>`+"\n", at, y.at, y.size, at, y.at+14, count(math.Pow(10, d)))
+	for _, v := range y.ticks() {
+		at := y.place(v)
+		fmt.Fprintf(b, `<path d="M%.0f %.1fh%.0f" stroke="#ddd"/><text x="%.0f" y="%.1f" text-anchor="end">%s</text>`+"\n", x.at, at, x.size, x.at-6, at+4, unitY(v))
 	}
+	for _, v := range x.ticks() {
+		at := x.place(v)
+		fmt.Fprintf(b, `<path d="M%.1f %.0fv%.0f" stroke="#ddd"/><text x="%.1f" y="%.0f" text-anchor="middle">%s</text>`+"\n", at, y.at, y.size, at, y.at+14, unitX(v))
+	}
+}
+
+// ticks returns the values that are labelled: powers of ten, or the quarters of a linear
+// axis.
+func (a axis) ticks() (list []float64) {
+	if a.log {
+		for d := math.Ceil(a.from); d <= a.to; d++ {
+			list = append(list, math.Pow(10, d))
+		}
+		return list
+	}
+	if !(a.from < a.to) {
+		return nil // without points
+	}
+	for i := range 5 {
+		list = append(list, a.from+(a.to-a.from)*float64(i)/4)
+	}
+	return list
 }
 
 // count returns a number of things: 1, 10k, 1M.

@@ -16,12 +16,9 @@ func (r *run) plots() error {
 	defer r.series.mu.Unlock()
 	var errs []error
 	for name, points := range r.series.points {
-		panels := []string{"files", "disk, MB"}
-		if name != files {
-			panels = nil
-			for _, m := range measures {
-				panels = append(panels, m.name)
-			}
+		var panels []string
+		for _, m := range measuresOf(name) {
+			panels = append(panels, m.name)
 		}
 		var kills []time.Time
 		for _, k := range r.series.kills {
@@ -37,7 +34,7 @@ func (r *run) plots() error {
 // plot returns a panel for each measure, with a red line for each kill.
 func plot(title string, panels []string, points []point, kills []time.Time) string {
 	began, length := points[0].time, points[len(points)-1].time.Sub(points[0].time)
-	drawing := measure.Plot{Title: fmt.Sprintf("%s, %s", title, length.Round(time.Second))}
+	drawing := measure.Plot{Title: fmt.Sprintf("%s: %s of mixed traffic, %d kills (red)", title, length.Round(time.Second), len(kills))}
 	for i, name := range panels {
 		var curve measure.Curve
 		highest := 0.0
@@ -47,6 +44,7 @@ func plot(title string, panels []string, points []point, kills []time.Time) stri
 		}
 		panel := measure.Panel{
 			Title:  fmt.Sprintf("%s: at most %.4g, at the end %.4g", name, highest, points[len(points)-1].values[i]),
+			UnitX:  func(x float64) string { return time.Duration(x * float64(time.Second)).Round(time.Second).String() },
 			Curves: []measure.Curve{curve},
 		}
 		for _, k := range kills {

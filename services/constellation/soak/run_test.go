@@ -23,7 +23,8 @@ import (
 type options struct {
 	bin, out   string
 	length     time.Duration
-	day        time.Duration // after each, all that was written is verified and removed
+	round      time.Duration // after each, all that was written is verified and removed
+	night      time.Duration // behind each round: things go idle, and their limits pass
 	kills      time.Duration // mean time between kills
 	samples    time.Duration
 	pace       time.Duration // pause of a worker between two operations
@@ -38,7 +39,8 @@ type options struct {
 func defaults(bin, out string, length, pace time.Duration) options {
 	return options{
 		bin: bin, out: out, length: length, pace: pace, firstPhase: length / 2,
-		day:     min(max(length/40, 10*time.Second), 5*time.Minute),
+		round:   min(max(length/40, 10*time.Second), 5*time.Minute),
+		night:   min(length/300, 30*time.Second),
 		kills:   min(max(length/100, 2*time.Second), 30*time.Second),
 		samples: min(max(length/600, 250*time.Millisecond), time.Minute),
 	}
@@ -77,7 +79,8 @@ func (r *run) quiet() time.Time { return r.began.Add(r.firstPhase + settle) }
 func (r *run) report(failure error) string {
 	var b strings.Builder
 	length := r.ended.Sub(r.began).Round(time.Second)
-	fmt.Fprintf(&b, "%s, %d days of %s, %d kills in the first %s\n", length, r.days, r.day.Round(time.Second), len(r.series.kills), min(r.firstPhase, length).Round(time.Second))
+	fmt.Fprintf(&b, "%s, %d rounds of %s and pauses of %s, %d kills in the first %s\n", length, r.rounds, r.round.Round(time.Second), r.night.Round(time.Second), len(r.series.kills), min(r.firstPhase, length).Round(time.Second))
+	fmt.Fprintf(&b, "idle limits are %d times shorter (%s): a day of them passes in %s, %.1f in all\n", hurry, shortened(r.cfg), 24*time.Hour/hurry, length.Hours()*hurry/24)
 	fmt.Fprintf(&b, "%d operations (%s), %d failed during kills, %d after\n", r.done.total(), r.done, r.failedDuring, r.failedAfter)
 	fmt.Fprintf(&b, "%d acknowledged writes verified, %d of them after a kill\n\n", r.verified, r.verifiedAfterKill)
 	b.WriteString(r.series.table(r.quiet(), r.ended))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,20 +18,42 @@ import (
 	"zino/services/constellation/measure"
 )
 
-// measures are what is sampled of each service, with the growth that is still flat.
-var measures = []struct {
+// limited is what is sampled, with the growth that is still flat.
+type limited struct {
 	name  string
 	limit float64
-}{
+}
+
+// measures are those of each service.
+var measures = []limited{
 	{"anonymous memory, MB", 2},
 	{"descriptors", 5},
 	{"threads", 5},
 	{"goroutines", 10},
 }
 
-// files is the row of the files of all services; its measures are the number and the
-// megabytes.
+// files is the row of the files of all services.
 const files = "files"
+
+// fileMeasures are those of the files. Ledgers get a line for each inference and each
+// call, and are kept for days: they grow.
+var fileMeasures = []limited{
+	{"files", 100},
+	{"disk without ledgers, MB", 5},
+	{"ledgers, MB", math.Inf(1)},
+}
+
+func measuresOf(name string) []limited {
+	if name == files {
+		return fileMeasures
+	}
+	return measures
+}
+
+// isLedger reports whether a file is the ledger of rtr, or one of exc or of the audit.
+func isLedger(path string) bool {
+	return filepath.Ext(path) == ".jsonl" && slices.Contains([]string{"rtr", "calls", "audit"}, filepath.Base(filepath.Dir(path)))
+}
 
 // point is one sample.
 type point struct {
@@ -98,17 +121,22 @@ func (r *run) sample(ctx context.Context) {
 			r.series.add(name, append(values, float64(st.Goroutines))...)
 		}
 	}
-	number, size := 0, int64(0)
-	_ = filepath.WalkDir(r.dir, func(_ string, e fs.DirEntry, err error) error {
+	var number, size, ledgers int64
+	_ = filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return nil // it was removed meanwhile
 		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
-			number, size = number+1, size+info.Size()
+			number++
+			if isLedger(path) {
+				ledgers += info.Size()
+			} else {
+				size += info.Size()
+			}
 		}
 		return nil
 	})
-	r.series.add(files, float64(number), float64(size)/1e6)
+	r.series.add(files, float64(number), float64(size)/1e6, float64(ledgers)/1e6)
 }
 
 // process returns a process's anonymous memory in megabytes, its descriptors and threads.
@@ -158,10 +186,7 @@ func (s *series) judge(from, to time.Time) error {
 	defer s.mu.Unlock()
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.points)) {
-		if name == files {
-			continue
-		}
-		for i, m := range measures {
+		for i, m := range measuresOf(name) {
 			before, after, ok := s.growth(name, i, from, to)
 			switch {
 			case !ok:
@@ -171,7 +196,7 @@ func (s *series) judge(from, to time.Time) error {
 			}
 		}
 	}
-	if len(s.points) <= 1 {
+	if len(s.points) == 0 {
 		errs = append(errs, errors.New("no service was sampled"))
 	}
 	return errors.Join(errs...)
@@ -195,6 +220,6 @@ func (s *series) table(from, to time.Time) string {
 			fmt.Fprintf(&b, "%-8s %-18s %-14s %-14s %s\n", name, cell(name, 0, "%.1f"), cell(name, 1, "%.0f"), cell(name, 2, "%.0f"), cell(name, 3, "%.0f"))
 		}
 	}
-	fmt.Fprintf(&b, "files: %s, %s MB\n", cell(files, 0, "%.0f"), cell(files, 1, "%.1f"))
+	fmt.Fprintf(&b, "files: %s, %s MB, and ledgers of %s MB\n", cell(files, 0, "%.0f"), cell(files, 1, "%.1f"), cell(files, 2, "%.1f"))
 	return b.String()
 }

@@ -17,7 +17,6 @@ import (
 // those of at plus what of adds.
 func sampled(began time.Time, at []float64, adds func(minute int) float64, measure int) *series {
 	s := &series{points: map[string][]point{"mem": {}}}
-	s.points[files] = nil
 	for i := range 60 {
 		values := append([]float64{}, at...)
 		values[measure] += adds(i)
@@ -51,13 +50,18 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
+	piling := sampled(began, at, func(i int) float64 { return float64(10 * i) }, 0)
+	piling.points[files] = piling.points["mem"]
+	if err := piling.judge(half, end); err == nil || !strings.Contains(err.Error(), "files grows: files") {
+		t.Errorf("with files that pile up: %v", err)
+	}
 	if err := sampled(began, at, func(i int) float64 { return float64(i) }, 1).judge(end.Add(-settle+1), end); err != nil {
 		t.Errorf("a short time was judged: %v", err)
 	}
 	if err := (&series{}).judge(half, end); err == nil {
 		t.Error("no error without samples")
 	}
-	few := &series{points: map[string][]point{files: nil, "mem": {{half, at}, {end, at}}}}
+	few := &series{points: map[string][]point{"mem": {{half, at}, {end, at}}}}
 	if err := few.judge(half, end); err == nil || !strings.Contains(err.Error(), "too few samples") {
 		t.Errorf("with two samples: %v", err)
 	}
@@ -92,14 +96,14 @@ func TestSoak(t *testing.T) {
 		return
 	}
 	o := defaults(bin, out, 10*time.Minute, 50*time.Millisecond)
-	o.firstPhase, o.day, o.kills, o.samples = o.length, 3*time.Second, 700*time.Millisecond, 250*time.Millisecond
+	o.firstPhase, o.night, o.round, o.kills, o.samples = o.length, 0, 3*time.Second, 700*time.Millisecond, 250*time.Millisecond
 	o.enough = func(r *run) bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.series.mu.Lock()
 		defer r.series.mu.Unlock()
 		sampled := len(r.series.points) == len(r.services())+1 // the row of the files
-		return sampled && r.days > 2 && len(r.series.kills) > 2 && r.verifiedAfterKill > 0 && len(r.acknowledged) == len(r.done) && len(r.done) == 7
+		return sampled && r.rounds > 2 && len(r.series.kills) > 2 && r.verifiedAfterKill > 0 && len(r.acknowledged) == len(r.done) && len(r.done) == 7
 	}
 	report, err := soak(t.Context(), o)
 	if err != nil {
@@ -111,7 +115,7 @@ func TestSoak(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	o.firstPhase, o.day, o.enough = 0, time.Minute, nil
+	o.firstPhase, o.round, o.enough = 0, time.Minute, nil
 	o.damage = func(w *world) {
 		sessions, _ := filepath.Glob(filepath.Join(w.cfg.Mem.SessionsDir, "plain-*.jsonl")) // the pattern is valid
 		for _, s := range sessions {

@@ -30,10 +30,10 @@ type run struct {
 	ended  time.Time
 
 	mu                        sync.Mutex
-	days                      int
+	rounds                    int
 	done                      counts
 	acknowledged              counts
-	writes                    []write // acknowledged on this day
+	writes                    []write // acknowledged in this round
 	failedDuring, failedAfter int
 	failures                  map[string]int // by kind and message
 	verified                  int
@@ -75,10 +75,10 @@ const readLimit = time.Minute
 // worker is one client: each call is one operation, which returns what was acknowledged.
 type worker struct {
 	kind string
-	op   func(ctx context.Context, day, n int) (*write, error)
+	op   func(ctx context.Context, round, n int) (*write, error)
 }
 
-// traffic runs days until the end of the run, with kills before the end of the first
+// traffic runs rounds until the end of the run, with kills before the end of the first
 // phase, and samples. It returns the first lost write.
 func (r *run) traffic(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.length)
@@ -104,28 +104,28 @@ func (r *run) traffic(ctx context.Context) error {
 	})
 	workers := []worker{{"memory", r.memory}, {"page", r.page}, {"history", r.history}}
 	for _, kind := range []string{"plain", "command", "job", "server"} {
-		workers = append(workers, worker{kind, func(ctx context.Context, day, n int) (*write, error) { return r.turn(ctx, kind, day, n) }})
+		workers = append(workers, worker{kind, func(ctx context.Context, round, n int) (*write, error) { return r.turn(ctx, kind, round, n) }})
 	}
 	for ctx.Err() == nil {
 		r.mu.Lock()
-		r.days++
+		r.rounds++
 		r.mu.Unlock()
 		r.provider.Forget()
-		if err := r.dayOf(ctx, workers); err != nil {
+		if err := r.roundOf(ctx, workers); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// dayOf runs all workers for a day, then verifies and removes what they wrote.
-func (r *run) dayOf(ctx context.Context, workers []worker) error {
-	evening := time.Now().Add(r.day)
+// roundOf runs all workers for a round, then verifies and removes what they wrote.
+func (r *run) roundOf(ctx context.Context, workers []worker) error {
+	end := time.Now().Add(r.round)
 	var wg sync.WaitGroup
 	errs := make([]error, len(workers))
 	for i, w := range workers {
 		wg.Go(func() {
-			for n := 0; errs[i] == nil && ctx.Err() == nil && time.Now().Before(evening); n++ {
+			for n := 0; errs[i] == nil && ctx.Err() == nil && time.Now().Before(end); n++ {
 				errs[i] = r.operate(ctx, w, n)
 				select {
 				case <-ctx.Done():
@@ -138,29 +138,33 @@ func (r *run) dayOf(ctx context.Context, workers []worker) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	night := context.WithoutCancel(ctx)
+	after := context.WithoutCancel(ctx)
 	for _, w := range r.writes {
-		if err := r.verify(night, w); err != nil {
+		if err := r.verify(after, w); err != nil {
 			return err
 		}
 	}
 	for _, w := range r.writes {
-		limited, cancel := context.WithTimeout(night, readLimit)
+		limited, cancel := context.WithTimeout(after, readLimit)
 		err := r.eventually(limited, func() error { return w.drop(limited) })
 		if cancel(); err != nil {
 			return fmt.Errorf("cannot remove %s: %w", w.what, err)
 		}
 	}
 	r.writes = nil
+	select {
+	case <-ctx.Done():
+	case <-time.After(r.night):
+	}
 	return nil
 }
 
-// operate does one operation and verifies an earlier write of the day.
+// operate does one operation and verifies an earlier write of the round.
 func (r *run) operate(ctx context.Context, w worker, n int) error {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	acknowledged, err := w.op(limited, r.days, n)
+	acknowledged, err := w.op(limited, r.rounds, n)
 	if ctx.Err() != nil {
 		return nil // the run ends
 	}
@@ -251,9 +255,9 @@ func (r *run) kill() {
 	_ = syscall.Kill(pids[name], syscall.SIGKILL) // an error: it has ended
 }
 
-// turn runs zino exec in a session of its kind and day.
-func (r *run) turn(ctx context.Context, kind string, day, n int) (*write, error) {
-	session, mark := fmt.Sprintf("%s-%d", kind, day), fmt.Sprintf("#%s %d of day %d.", kind, n, day)
+// turn runs zino exec in a session of its kind and round.
+func (r *run) turn(ctx context.Context, kind string, round, n int) (*write, error) {
+	session, mark := fmt.Sprintf("%s-%d", kind, round), fmt.Sprintf("#%s %d of round %d.", kind, n, round)
 	cmd := r.command(ctx, "exec", "--session", session, "-p", mark)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -293,8 +297,8 @@ func gone(err error) error {
 }
 
 // memory stores a hard memory.
-func (r *run) memory(ctx context.Context, day, n int) (*write, error) {
-	word := fmt.Sprintf("word%dx%d", day, n)
+func (r *run) memory(ctx context.Context, round, n int) (*write, error) {
+	word := fmt.Sprintf("word%dx%d", round, n)
 	text, err := json.Marshal([]map[string]string{{"role": "user", "content": "The soak remembers " + word}})
 	if err != nil {
 		return nil, err
@@ -317,8 +321,8 @@ func (r *run) memory(ctx context.Context, day, n int) (*write, error) {
 }
 
 // history has the daemon answer in a channel.
-func (r *run) history(ctx context.Context, day, n int) (*write, error) {
-	channel, mark := fmt.Sprintf("day %d", day), fmt.Sprintf("#plain message %d.", n)
+func (r *run) history(ctx context.Context, round, n int) (*write, error) {
+	channel, mark := fmt.Sprintf("round %d", round), fmt.Sprintf("#plain message %d.", n)
 	if _, err := rpc.CallText(ctx, r.clients["daemon"], proto.DaemonChat, proto.Chat{Message: mark, ChannelID: channel}, nil); err != nil {
 		return nil, err
 	}
@@ -335,12 +339,12 @@ func (r *run) history(ctx context.Context, day, n int) (*write, error) {
 
 // page connects a page, appends code to its file as an editor does, and waits for the
 // reply in the file. The page leaves again.
-func (r *run) page(ctx context.Context, day, n int) (*write, error) {
+func (r *run) page(ctx context.Context, round, n int) (*write, error) {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	attached := make(chan proto.Attached, 1)
 	go func() { // no reply comes once the page has ended
-		err := r.attach(ctx, fmt.Sprintf("day %d", day), attached)
+		err := r.attach(ctx, fmt.Sprintf("round %d", round), attached)
 		leave(fmt.Errorf("the page ended: %w", cmp.Or(err, io.EOF)))
 	}()
 	var me proto.Attached

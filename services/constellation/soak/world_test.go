@@ -91,7 +91,7 @@ func (w *world) configure(server string) error {
 		return err
 	}
 	web := free.Addr().String()
-	if err := errors.Join(free.Close(), os.Mkdir(filepath.Join(w.dir, "pages"), 0o700)); err != nil {
+	if err := errors.Join(free.Close(), os.Mkdir(filepath.Join(w.dir, "pages"), 0o700), os.Mkdir(filepath.Join(w.dir, "work"), 0o700)); err != nil {
 		return err
 	}
 	c := config.Default()
@@ -104,16 +104,29 @@ func (w *world) configure(server string) error {
 	c.Mem.SessionsDir = filepath.Join(w.dir, "sessions")
 	c.Provider, c.API.BaseURL, c.Service.Model = "openai", w.provider.URL, "fake-model"
 	c.Repl.Dir, c.Repl.HTTP = filepath.Join(w.dir, "pages"), web
-	c.MCP.IdleSecs, c.MCP.DirectTokens = 5, 0
+	c.MCP.IdleSecs /= hurry
+	for _, limit := range []*config.Duration{&c.Exc.JobLinger, &c.Exc.OrphanTimeout, &c.Undo.MaxAge} {
+		*limit = config.Duration((limit.Value() / hurry).String())
+	}
+	c.MCP.DirectTokens = 0
 	c.MCP.Servers = map[string]config.MCPServer{"oven": {Command: []string{server, "3"}}}
 	w.cfg, c.File = c, w.file
 	return c.Write(w.file)
 }
 
+// hurry is how much shorter the limits of idle things are than their defaults: a minute
+// stands for an hour.
+const hurry = 60
+
+// shortened names those limits.
+func shortened(c *config.Config) string {
+	return fmt.Sprintf("mcp.idle_secs %gs, exc.job_linger %s, exc.orphan_timeout %s, undo.max_age %s", c.MCP.IdleSecs, c.Exc.JobLinger, c.Exc.OrphanTimeout, c.Undo.MaxAge)
+}
+
 // command returns a command of the CLI that uses this world.
 func (w *world) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(w.bin, "zino"), append([]string{"--config", w.file}, args...)...)
-	cmd.Dir = w.dir
+	cmd.Dir = filepath.Join(w.dir, "work") // without the files of the services, whose changes undo would record
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "ZINO_HOME=" + w.dir, "XDG_RUNTIME_DIR=" + w.dir, "LLM_API_KEY=none", "ZINO_LOG_LEVEL=WARN"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	return cmd
