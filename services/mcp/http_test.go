@@ -197,8 +197,9 @@ func TestLogin(t *testing.T) {
 		defer r.mu.Unlock()
 		return r.tokens > used
 	})
-	file := zinotest.Read(t, filepath.Join(e.dir, "home/mcp/secrets.json"))
-	zinotest.Contains(t, "the file", file, r.refresh)
+	v, err := e.secrets.read()
+	zinotest.Must(t, err)
+	zinotest.Contains(t, "the file", fmt.Sprint(*v.Logins["far "+r.URL+"/mcp"].Token), r.refresh)
 	r.revoke(false) // a server that forgets a token gets a new one
 	zinotest.Equal(t, "revoked", e.text("far", "echo", `{"name":"a"}`), "hello a")
 	r.revoke(true)

@@ -22,6 +22,7 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/gate"
 	"zino/pkg/rpc"
+	"zino/pkg/seal"
 	"zino/proto"
 )
 
@@ -53,6 +54,7 @@ type Service struct {
 	schemas schemas
 	pool    pool
 	wg      sync.WaitGroup // of instances
+	stop    context.CancelFunc
 }
 
 // settings are what a reload changes.
@@ -81,9 +83,17 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 		oauth: oauth{pending: map[string]*pendingLogin{}, challenges: map[string]*challenge{}},
 		pool:  pool{instances: map[string]*instance{}, history: map[string]*history{}},
 	}
+	s.secrets.box = &seal.Box{Socket: seal.Socket, Name: "zino-mcp"}
 	if s.secrets.dir, err = secretsDir(s.personal, cfg.MCP.DataDir); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	s.wg.Go(func() {
+		if err := s.secrets.protect(ctx); err != nil && ctx.Err() == nil {
+			log.Error("cannot read the secrets of MCP servers", "error", err)
+		}
+	})
 	s.load = func() (*config.Config, error) { return config.Load(cfg.File, "mcp") }
 	s.Apply(cfg)
 	return s, nil
@@ -190,6 +200,14 @@ func (s *Service) stats(stats *proto.Stats) {
 			stats.Problems = append(stats.Problems, fmt.Sprintf("MCP server %s: %s: %s", d.name, server.State, server.Problem))
 		}
 	}
+	s.secrets.mu.Lock()
+	if s.secrets.form != "" {
+		stats.Info["secrets"] = s.secrets.form
+	}
+	if s.secrets.problem != nil {
+		stats.Problems = append(stats.Problems, s.secrets.problem.Error())
+	}
+	s.secrets.mu.Unlock()
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	stats.Info["instances"] = fmt.Sprint(len(s.pool.instances))
@@ -206,6 +224,7 @@ func (s *Service) Close() error {
 	s.pool.closed = true
 	all := slices.Collect(maps.Values(s.pool.instances))
 	s.pool.mu.Unlock()
+	s.stop()
 	var wg sync.WaitGroup
 	for _, in := range all {
 		wg.Go(in.end)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"zino/pkg/durable"
 	"zino/pkg/keys"
 	"zino/pkg/mask"
+	"zino/pkg/seal"
 	"zino/proto"
 )
 
@@ -31,8 +33,16 @@ const (
 	secretsVersion = 1
 )
 
-// secrets is the file of secrets and logins. Several processes of a user may use it.
-type secrets struct{ dir string }
+// secrets is the file of secrets and logins. Several processes of a user may use it. It is
+// encrypted where systemd does that for this user.
+type secrets struct {
+	dir string
+	box *seal.Box
+
+	mu      sync.Mutex
+	form    string // whether the file is encrypted, for people; empty: not known
+	problem error  // of the file when it was last read; nil: none
+}
 
 // vault is its content.
 type vault struct {
@@ -60,34 +70,85 @@ func secretsDir(personal bool, dataDir string) (string, error) {
 	return filepath.Join(base, "mcp"), err
 }
 
-// read returns the content of the file.
-func (s secrets) read() (vault, error) {
+// load returns the bytes of the file; nil: there is none.
+func (s *secrets) load() ([]byte, error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, secretsFile), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return parseVault(nil)
+		return nil, nil
 	}
 	if err != nil {
-		return vault{}, err
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return vault{}, err
+		return nil, err
 	case !info.Mode().IsRegular():
-		return vault{}, fmt.Errorf("%s is not a regular file", f.Name())
+		return nil, fmt.Errorf("%s is not a regular file", f.Name())
 	case info.Mode().Perm()&0o077 != 0:
-		return vault{}, fmt.Errorf("%s is open to other users: chmod 600 %[1]s", f.Name())
+		return nil, fmt.Errorf("%s is open to other users: chmod 600 %[1]s", f.Name())
 	}
-	data, err := io.ReadAll(io.LimitReader(f, secretsMax+1))
+	return io.ReadAll(io.LimitReader(f, 2*secretsMax)) // encrypted it is larger
+}
+
+// read returns the content of the file.
+func (s *secrets) read() (vault, error) {
+	v, err := s.open()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problem = err
+	return v, err
+}
+
+// open is read without a note of the result.
+func (s *secrets) open() (vault, error) {
+	data, err := s.load()
 	if err != nil {
 		return vault{}, err
 	}
+	path := filepath.Join(s.dir, secretsFile)
+	if seal.Sealed(data) {
+		s.note(encrypted)
+		if data, err = s.box.Open(context.Background(), data); err != nil {
+			return vault{}, fmt.Errorf("cannot decrypt %s: %w. Only this user can, on the host that wrote it, while systemd-creds.socket listens; else move it away and store the secrets again", path, err)
+		}
+	}
 	v, err := parseVault(data)
 	if err != nil { // the content is not part of the message
-		return vault{}, fmt.Errorf("%s is damaged: move it away and store the secrets again", f.Name())
+		return vault{}, fmt.Errorf("%s is damaged: move it away and store the secrets again", path)
 	}
 	return v, nil
+}
+
+// encrypted is the form of a file that systemd's service encrypts.
+const encrypted = "encrypted for this host and user by systemd"
+
+// plain is the form of a file that it does not encrypt.
+func plain(reason error) string { return "for this user only, not encrypted: " + reason.Error() }
+
+// note keeps the form of the file for people.
+func (s *secrets) note(form string) {
+	s.mu.Lock()
+	s.form = form
+	s.mu.Unlock()
+}
+
+// protect reads the file, and encrypts one that is not yet, if the service is there.
+func (s *secrets) protect(ctx context.Context) error {
+	data, err := s.load()
+	switch {
+	case err != nil || data == nil:
+		return err
+	case seal.Sealed(data):
+		_, err = s.read()
+		return err
+	}
+	if _, err := os.Stat(s.box.Socket); err != nil {
+		s.note(plain(err))
+		return nil
+	}
+	return s.update(ctx, func(*vault) error { return nil })
 }
 
 // parseVault reads the content of the file.
@@ -115,7 +176,7 @@ func parseVault(data []byte) (vault, error) {
 }
 
 // update changes the file, under a lock. An error of change leaves it as it was.
-func (s secrets) update(ctx context.Context, change func(*vault) error) error {
+func (s *secrets) update(ctx context.Context, change func(*vault) error) error {
 	if err := makeDir(s.dir); err != nil {
 		return err
 	}
@@ -140,7 +201,17 @@ func (s secrets) update(ctx context.Context, change func(*vault) error) error {
 	if err != nil {
 		return err
 	}
-	return durable.Replace(root, secretsFile, append(data, '\n'))
+	sealed, reason := s.box.Seal(ctx, data)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case reason != nil:
+		s.note(plain(reason))
+		sealed = append(data, '\n')
+	default:
+		s.note(encrypted)
+	}
+	return durable.Replace(root, secretsFile, sealed)
 }
 
 var secretName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)

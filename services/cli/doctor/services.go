@@ -222,7 +222,11 @@ func (d *doctor) checkServers(ctx context.Context) []finding {
 		}
 	}
 	if findings == nil {
-		findings = append(findings, passed("%s configured", text.Count(len(list.Servers), "MCP server")))
+		secrets := ""
+		if stats, err := asked(ctx, running, "mcp", proto.GetStats, proto.StatsRequest{}); err == nil && stats.Info["secrets"] != "" {
+			secrets = "; their secrets are " + render.Line(stats.Info["secrets"])
+		}
+		findings = append(findings, passed("%s configured%s", text.Count(len(list.Servers), "MCP server"), secrets))
 	}
 	return findings
 }

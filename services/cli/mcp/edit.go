@@ -39,7 +39,8 @@ when a tool of it is needed, or a URL. The server is started once, and its tools
 printed. If that fails the server stays configured, and the exit status is 1.
 
 --secret VAR reads a value without echo, or a line of standard input, and stores it in
-the secret store of zino-mcp; the server gets it as the variable VAR, or as the header
+the secret store of zino-mcp, which systemd (256 or later) encrypts for this host and
+user; the server gets it as the variable VAR, or as the header
 VAR with a URL. Values of --env and --header are in the configuration for all to read.`,
 		Example: "  zino mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/src\n" +
 			"  zino mcp add github --secret GITHUB_TOKEN -- github-mcp-server stdio\n" +
