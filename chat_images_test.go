@@ -29,7 +29,7 @@ func TestChatImages(t *testing.T) {
 		zinotest.Write(t, filepath.Join(home, "proj", "plot.jpg"), plot) // the content counts
 		zinotest.Write(t, filepath.Join(home, "proj", "broken.png"), shot[:60])
 	}, nil, fakellm.Turn{Match: "wrong here", Text: "The button is cut off."}, fakellm.Turn{Match: "axis", Text: "It has no labels."},
-		fakellm.Turn{Match: "plot.jpg", Text: "No legend."}, fakellm.Turn{Match: "screen shot.png", Text: "A button."})
+		fakellm.Turn{Match: "plot.jpg", Text: "No legend."}, fakellm.Turn{Match: "screen shot.png", Text: "A button."}, fakellm.Turn{Match: "and now", Text: "Too many."})
 	sent := func(n int, want ...string) {
 		t.Helper()
 		requests := provider.Requests()
@@ -67,5 +67,18 @@ func TestChatImages(t *testing.T) {
 	s.Tmux("paste-buffer", "-p", "-b", "url", ";", "send-keys", "Enter")
 	answered(s, "A button.")
 	zinotest.Equal(t, "images of a URL", strings.Count(string(provider.Requests()[3].Body), base64.StdEncoding.EncodeToString([]byte(shot))), 2)
+	leaveChat(s)
+
+	// The provider takes 100 images in a request.
+	s.Enter("images=$(for i in $(seq 20); do echo --image plot.jpg; done); for i in 1 2 3 4 5; do zino exec --session many $images again >/dev/null || break; done; clear; zino sessions resume many")
+	s.Shows("/help", `\$0\.`)
+	s.Enter("and now @plot.jpg?")
+	answered(s, "Too many.")
+	s.Shows("image left out, the oldest first", "")
+	requests := provider.Requests()
+	body := string(requests[len(requests)-1].Body)
+	zinotest.Must(t, requests[len(requests)-1].Legal())
+	zinotest.Equal(t, "images", strings.Count(body, `"type":"image"`), 100)
+	zinotest.Contains(t, "the request", body, `[image plot.jpg left out]`)
 	leaveChat(s)
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"zino/pkg/attach/kind"
+	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/rtr/wire"
 )
@@ -135,10 +136,10 @@ func (r *request) attach(t *target) error {
 	}
 	if left > 0 {
 		r.warn(warning{t.caps.Endpoint, t.caps.Model, "attachments"}, fmt.Sprintf(
-			"%s takes fewer or smaller images in a request than this session has: the oldest %d are left out", t.caps.Provider, left))
+			"%s takes fewer or smaller images in a request than this session has: %s left out, the oldest first", t.caps.Provider, text.Count(left, "image")))
 	}
 	if len(r.lost) > 0 {
-		r.notice(proto.Notice{Kind: "warning", Text: fmt.Sprintf("%d attachments of this session are missing or damaged: the model gets their names only", len(r.lost))})
+		r.notice(proto.Notice{Kind: "warning", Text: text.Count(len(r.lost), "attachment") + " of this session missing or damaged: the model gets the names only"})
 	}
 	r.files = fitted
 	return nil

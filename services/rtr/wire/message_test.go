@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"zino/pkg/attach/kind"
 	"zino/pkg/wire"
 	"zino/pkg/zinotest"
 	"zino/proto"
@@ -506,5 +507,40 @@ func TestMarkedResults(t *testing.T) {
 	}
 	if body, err := anthropicBody(req); err != nil || strings.Count(string(body), `"is_error":true`) != 1 {
 		t.Errorf("got %s, %v", body, err)
+	}
+}
+
+// TestOldestFilesLeftOut checks the limits of a wire on the number and the sum of images.
+func TestOldestFilesLeftOut(t *testing.T) {
+	message := func(bytes ...int) (m Message) {
+		m.Role = "user"
+		for _, n := range bytes {
+			m.Files = append(m.Files, File{Attachment: proto.Attachment{ID: kind.ID(nil), Name: "shot.png", MediaType: kind.PNG, Bytes: n}})
+		}
+		return m
+	}
+	const large = 3 << 20 // 4 MiB in base64, of 28
+	for name, tt := range map[string]struct {
+		list []Message
+		left string // for each image
+	}{
+		"number":                   {[]Message{message(make([]int, 60)...), message(make([]int, 42)...)}, strings.Repeat("x", 2) + strings.Repeat(".", 100)},
+		"sum":                      {[]Message{message(large, large, large), message(large, large, large, large, large, large)}, "xx......."},
+		"nothing older fits again": {[]Message{message(1, large, large), message(large, large, large, large, large, large)}, "xx......."},
+		"all fit":                  {[]Message{message(large, large, large), message(large, large, large, large)}, "......."},
+	} {
+		fitted, n, err := FitFiles(tt.list, "anthropic", "m", true)
+		zinotest.Must(t, err)
+		left := ""
+		for _, m := range fitted {
+			for _, f := range m.Files {
+				left += map[bool]string{true: ".", false: "x"}[f.Left == ""]
+			}
+		}
+		zinotest.Equal(t, name, left, tt.left)
+		zinotest.Equal(t, name+": count", n, strings.Count(tt.left, "x"))
+		if n > 0 {
+			zinotest.Contains(t, name, PlaceFiles(fitted, "anthropic", true)[0].Text, "[image shot.png left out]")
+		}
 	}
 }
