@@ -59,29 +59,32 @@ func (s *Set) Run(ctx context.Context, exc *rpc.Client, p Place, event string, i
 
 func (s *Set) runAll(ctx context.Context, exc *rpc.Client, p Place, event string, in *Input, hooks []*compiled) Result {
 	runs := make([]ran, len(hooks))
+	inputs := map[string][]byte{} // by event, for a handoff two
 	var all sync.WaitGroup
 	for i, h := range hooks {
-		all.Go(func() { runs[i] = h.run(ctx, exc, p, in) })
+		runs[i].hook = h
+		if inputs[h.Event] == nil {
+			if inputs[h.Event], runs[i].err = in.encode(h.Event); runs[i].err != nil {
+				continue
+			}
+		}
+		input := inputs[h.Event]
+		all.Go(func() { runs[i] = h.run(ctx, exc, p, in.SessionID, input) })
 	}
 	all.Wait()
 	return s.compose(event, in, runs)
 }
 
 // run runs one hook.
-func (h *compiled) run(ctx context.Context, exc *rpc.Client, p Place, in *Input) ran {
+func (h *compiled) run(ctx context.Context, exc *rpc.Client, p Place, session string, input []byte) ran {
 	r := ran{hook: h}
-	input, err := in.encode(h.Event)
-	if err != nil {
-		r.err = err
-		return r
-	}
 	if r.err = checkScripts(h.Scripts); r.err != nil {
 		return r
 	}
 	limit := time.Duration(h.TimeoutMS) * time.Millisecond
 	req := proto.Pipe{
-		Argv: []string{"sh", "-c", h.Command}, Base: p.Env, Env: p.variables(in.SessionID), Root: p.Root, Cwd: p.Cwd, Sandbox: p.Sandbox, Network: p.Network,
-		Name: "hook " + h.name, TimeoutS: limit.Seconds(), SessionID: in.SessionID, Turn: p.Turn, Token: p.Token, Umask: p.Umask,
+		Argv: []string{"sh", "-c", h.Command}, Base: p.Env, Env: p.variables(session), Root: p.Root, Cwd: p.Cwd, Sandbox: p.Sandbox, Network: p.Network,
+		Name: "hook " + h.name, TimeoutS: limit.Seconds(), SessionID: session, Turn: p.Turn, Token: p.Token, Umask: p.Umask,
 	}
 	if p.Confined && h.Network != nil && !*h.Network {
 		req.Network = h.Network
