@@ -281,7 +281,7 @@ func (l line) columns() []any {
 		ratio, verdict, note = "-", "-", fmt.Sprintf("disturbed: floor spread %.0f %%; ", 100*spread(l.floors))+note
 	}
 	if why := remarks[l.name].why; why != "" && verdict == "missed" {
-		note += "; missed: " + why
+		note = strings.TrimPrefix(note+"; missed: "+why, "; ")
 	}
 	return []any{l.name, l.unit.text(l.measured), floor, ratio, l.goalTexts(), verdict, note}
 }

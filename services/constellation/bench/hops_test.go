@@ -176,7 +176,7 @@ func benchFirstChunk(b *bench) ([]line, error) {
 		added = append(added, through[i].First-direct[i].First)
 	}
 	return []line{{
-		name: "first chunk through 3 cold hops, added", measured: median(added), floors: of(direct, first), goals: []goal{atMost(0.8e6)},
+		name: "first chunk through 3 cold hops, added", measured: median(added), floors: of(direct, first), goals: []goal{atMost(0.4e6)},
 		note: "new processes each time, wall time; floor: no hop",
 	}}, nil
 }
