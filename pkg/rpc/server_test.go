@@ -498,7 +498,7 @@ func TestRetireShutdown(t *testing.T) {
 }
 
 // TestContents: the log has the contents of requests and replies at DEBUG only,
-// bounded and without the caller's environment; the line of a request has its type
+// bounded and without the environments of the caller and its MCP servers; the line of a request has its type
 // and the handler's notes.
 func TestContents(t *testing.T) {
 	for level, want := range map[slog.Level]int{slog.LevelDebug: 1, slog.LevelInfo: 0} {
@@ -512,7 +512,7 @@ func TestContents(t *testing.T) {
 		c := &rpc.Client{Service: "daemon", Path: socket}
 		long := "head mark " + strings.Repeat("x", 1<<20) + " tail mark"
 		for _, req := range []proto.Chat{
-			{Message: "marked question", SessionID: "s-1", Env: map[string]string{"HIDDEN": "marked variable"}},
+			{Message: "marked question", SessionID: "s-1", Env: map[string]string{"HIDDEN": "marked variable"}, MCPServers: proto.Raw(`{"mcpServers":{"a":{"env":{"B":"marked variable"}}}}`)},
 			{Message: long},
 		} {
 			if _, err := rpc.CallText(t.Context(), c, proto.DaemonChat, req, nil); err != nil {
