@@ -1,6 +1,7 @@
 package zino_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -48,6 +49,11 @@ func TestFaults(t *testing.T) {
 			if n := strings.Count(string(source), f.old); n != 1 {
 				t.Fatalf("%q occurs %d times in %s, want once: update the fault for the code that does this now", f.old, n, f.file)
 			}
+			for i, word := range strings.Fields(f.test) {
+				if word != "." && !strings.HasPrefix(word, "./") && word != "-run" && strings.Fields(f.test)[i-1] != "-run" {
+					t.Fatalf("%q is not a package, and not behind -run", word)
+				}
+			}
 			if !*applyFaults {
 				return
 			}
@@ -60,17 +66,19 @@ func TestFaults(t *testing.T) {
 			zinotest.Write(t, overlayFile, string(overlay))
 			// Tests that build binaries build them with the fault, too.
 			env := append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlayFile)
-			packages := strings.Fields(f.test)
+			arguments := strings.Fields(f.test)
 			build := exec.Command("go", "build", "./...")
 			build.Env = env
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("the fault does not compile: %v\n%s", err, out)
 			}
-			test := exec.Command("go", append([]string{"test", "-count=1", "-failfast"}, packages...)...)
+			test := exec.Command("go", append([]string{"test", "-count=1", "-failfast"}, arguments...)...)
 			test.Env = env
 			out, err := test.CombinedOutput()
 			if err == nil {
 				t.Errorf("no test of %s fails", f.test)
+			} else if bytes.Contains(out, []byte("setup failed]")) || bytes.Contains(out, []byte("build failed]")) {
+				t.Errorf("the tests of %s do not run: %s", f.test, out)
 			}
 			for line := range strings.Lines(string(out)) {
 				if strings.Contains(line, "--- FAIL") {
