@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -21,6 +22,7 @@ import (
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
 	"zino/services/cli/render"
+	"zino/services/cli/turn"
 )
 
 // Codes of errors that the protocol adds to those of JSON-RPC.
@@ -50,9 +52,11 @@ type agent struct {
 	terminal bool
 	notices  bool
 	readsFS  bool
+	asks     elicitation // what the client can ask its user for
 
 	daemonLock sync.Mutex
 	d          *connect.Daemon
+	approvals  bool // the daemon has them
 	modelsLock sync.Mutex
 	models     []proto.Model // nil: not asked yet
 
@@ -113,8 +117,11 @@ func failure(code int64, format string, args ...any) error {
 	return &jsonrpc2.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// handle answers a request. Requests are handled in their order; what takes long runs
-// beside the reader.
+// later is the rest of an answer that takes long. It runs beside the reader.
+type later func(context.Context) (any, error)
+
+// handle answers a request. Requests and notifications are handled in their order, so that
+// a cancellation finds what it cancels; what takes long runs beside the reader.
 func (a *agent) handle(ctx context.Context, req *jsonrpc2.Request) {
 	if req.Notif {
 		a.notification(req)
@@ -126,17 +133,20 @@ func (a *agent) handle(ctx context.Context, req *jsonrpc2.Request) {
 		a.reply(req, nil, failure(jsonrpc2.CodeMethodNotFound, "unknown method %q", req.Method))
 	case a.version == 0 && req.Method != "initialize":
 		a.reply(req, nil, failure(jsonrpc2.CodeInvalidRequest, "initialize comes first"))
-	case !slices.Contains([]string{"session/prompt", "session/load", "session/resume"}, req.Method):
-		result, err := answer(ctx, req)
-		a.reply(req, result, err)
 	default:
+		result, err := answer(ctx, req)
+		rest, long := result.(later)
+		if !long {
+			a.reply(req, result, err)
+			return
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		a.mu.Lock()
 		a.requests[req.ID] = cancel
 		a.mu.Unlock()
 		a.running.Go(func() {
 			defer cancel()
-			result, err := answer(ctx, req)
+			result, err := rest(ctx)
 			a.mu.Lock()
 			delete(a.requests, req.ID)
 			a.mu.Unlock()
@@ -232,7 +242,8 @@ func (a *agent) notification(req *jsonrpc2.Request) {
 			return
 		}
 		for _, sess := range a.sessions {
-			if sess.request == id && sess.stop(os.Interrupt) {
+			if sess.current != nil && sess.current.request == id {
+				sess.stop(os.Interrupt)
 				return
 			}
 		}
@@ -252,6 +263,7 @@ func (a *agent) initialize(ctx context.Context, req *jsonrpc2.Request) (any, err
 		a.version = 2
 	}
 	c := p.ClientCapabilities
+	a.asks = cmp.Or(c.Elicitation, p.Capabilities.Elicitation)
 	a.terminal, a.notices, a.readsFS = c.Auth.Terminal || p.Capabilities.Auth.Terminal != nil, c.Session.Notices != nil || a.version == 2, c.FS.ReadTextFile
 	info := object{"name": "zino", "title": "Zino", "version": rpc.Build}
 	auth := a.authMethods(ctx)
@@ -328,6 +340,10 @@ func (a *agent) daemon(ctx context.Context) (*connect.Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.approvals, err = turn.Gate(ctx, a.env, d, true); err != nil {
+		d.Close()
+		return nil, err
+	}
 	if !d.Named {
 		a.env.CompareVersions(ctx, d)
 	}
@@ -400,7 +416,7 @@ func (a *agent) enter(id string, p sessionParams) (*session, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if old := a.sessions[id]; old != nil && old.busy() {
+	if old := a.sessions[id]; old != nil && old.current != nil {
 		return nil, failure(jsonrpc2.CodeInvalidRequest, "a prompt is running in session %s", id)
 	}
 	a.sessions[id] = sess
@@ -445,13 +461,14 @@ func (a *agent) session(id string) (*session, error) {
 }
 
 // load takes up a session and replays it.
-func (a *agent) load(ctx context.Context, p sessionParams) (any, error) {
-	return a.takeUp(ctx, p, true)
+func (a *agent) load(_ context.Context, p sessionParams) (any, error) {
+	return later(func(ctx context.Context) (any, error) { return a.takeUp(ctx, p, true) }), nil
 }
 
 // resume takes up a session; in version 2 it can replay it.
-func (a *agent) resume(ctx context.Context, p sessionParams) (any, error) {
-	return a.takeUp(ctx, p, p.ReplayFrom != nil && p.ReplayFrom.Type == "start")
+func (a *agent) resume(_ context.Context, p sessionParams) (any, error) {
+	replay := p.ReplayFrom != nil && p.ReplayFrom.Type == "start"
+	return later(func(ctx context.Context) (any, error) { return a.takeUp(ctx, p, replay) }), nil
 }
 
 func (a *agent) takeUp(ctx context.Context, p sessionParams, replay bool) (any, error) {
@@ -474,14 +491,12 @@ func (a *agent) takeUp(ctx context.Context, p sessionParams, replay bool) (any, 
 	return a.enterAnswer(ctx, sess, object{})
 }
 
-// list lists stored sessions that have a directory.
+// list lists stored sessions that have a directory. The cursor names the last session of a
+// page, so that the next one begins behind it when others are removed or added meanwhile.
 func (a *agent) list(ctx context.Context, p sessionParams) (any, error) {
-	from := 0
-	if p.Cursor != "" {
-		var err error
-		if from, err = strconv.Atoi(p.Cursor); err != nil || from < 0 {
-			return nil, invalid("cursor %q is not one of session/list", p.Cursor)
-		}
+	updated, last, _ := strings.Cut(p.Cursor, " ")
+	if p.Cursor != "" && proto.CheckSessionID(last) != nil {
+		return nil, invalid("cursor %q is not one of session/list", p.Cursor)
 	}
 	root := p.Cwd
 	if root != "" {
@@ -497,18 +512,28 @@ func (a *agent) list(ctx context.Context, p sessionParams) (any, error) {
 		return nil, err
 	}
 	list := slices.DeleteFunc(found.Sessions, func(s proto.SessionSummary) bool { return s.Root == "" })
-	page := list[min(from, len(list)):min(from+pageSize, len(list))]
-	sessions := make([]object, len(page))
-	for i, s := range page {
-		sessions[i] = object{"sessionId": s.SessionID, "cwd": s.Root, "updatedAt": s.Updated}
-		if title := firstOf(s.Title, s.Text); title != "" {
-			sessions[i]["title"] = title
+	if p.Cursor != "" {
+		from := slices.IndexFunc(list, func(s proto.SessionSummary) bool { return s.SessionID == last }) + 1
+		if from == 0 { // it was removed
+			if from = slices.IndexFunc(list, func(s proto.SessionSummary) bool { return s.Updated <= updated }); from < 0 {
+				from = len(list)
+			}
 		}
+		list = list[from:]
 	}
-	answer := object{"sessions": sessions}
-	if from+pageSize < len(list) {
-		answer["nextCursor"] = strconv.Itoa(from + pageSize)
+	answer, sessions := object{}, []object{}
+	for i, s := range list {
+		if i == pageSize {
+			answer["nextCursor"] = list[i-1].Updated + " " + list[i-1].SessionID
+			break
+		}
+		session := object{"sessionId": s.SessionID, "cwd": s.Root, "updatedAt": s.Updated}
+		if title := firstOf(s.Title, s.Text); title != "" {
+			session["title"] = title
+		}
+		sessions = append(sessions, session)
 	}
+	answer["sessions"] = sessions
 	return answer, nil
 }
 

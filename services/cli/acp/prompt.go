@@ -46,7 +46,7 @@ func (sess *session) message(ctx context.Context, blocks []content) (text string
 		case c.Type == "resource" && len(c.Resource.Blob) > 0:
 			sources = append(sources, images.Source{Name: baseName(c.Resource.URI), Data: c.Resource.Blob})
 		default:
-			return "", nil, invalid("prompt[%d]: content of the type %q is not taken", i, c.Type)
+			return "", nil, invalid("prompt[%d]: content of the type %q is not accepted", i, c.Type)
 		}
 	}
 	read := mention.Files(typed.String(), sess.root, os.Getenv("HOME"))
@@ -59,7 +59,7 @@ func (sess *session) message(ctx context.Context, blocks []content) (text string
 	if files, err = images.Prepare(ctx, sources); err != nil {
 		return "", nil, invalid("%v", err)
 	}
-	text = strings.TrimSpace(b.String()) + strings.TrimPrefix(read.Text, typed.String())
+	text = strings.TrimRight(b.String(), " \t\r\n") + strings.TrimPrefix(read.Text, typed.String()) // a blank in front of a slash makes it text
 	if text == "" && len(files) > 0 {
 		text = "See the attached file."
 	}

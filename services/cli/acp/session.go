@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -28,10 +29,8 @@ type session struct {
 	servers  proto.Raw // that the client brings; nil: none
 
 	// Guarded by agent.mu:
-	model, sandbox, mode string // "": as configured
-	request              jsonrpc2.ID
-	signals              chan os.Signal // of the prompt that runs; nil: none does
-	over                 chan struct{}  // closed when it has ended
+	model, sandbox, mode string   // "": as configured
+	current              *running // the prompt that runs; nil: none does
 
 	// Of the prompt that runs, or of the replay:
 	asked map[string]bool // requests for approval that the client was asked about
@@ -39,67 +38,81 @@ type session struct {
 	cost  float64         // of all inferences, in US dollars
 }
 
-// busy reports whether a prompt runs. agent.mu is locked.
-func (sess *session) busy() bool { return sess.signals != nil }
+// running is a prompt that runs.
+type running struct {
+	request jsonrpc2.ID
+	signals chan os.Signal // one at most: the second would end the process
+	stopped bool
+	over    chan struct{} // closed when it has ended
+}
 
 // stop ends the prompt that runs: with SIGHUP only the following of its turn. agent.mu is
 // locked.
-func (sess *session) stop(s os.Signal) (stopped bool) {
-	if sess.signals == nil {
-		return false
+func (sess *session) stop(s os.Signal) {
+	if r := sess.current; r != nil && !r.stopped {
+		r.stopped = true
+		r.signals <- s
 	}
-	select {
-	case sess.signals <- s:
-	default: // it was stopped before
-	}
-	return true
 }
 
 // wait waits for the end of the prompt that runs.
 func (sess *session) wait() {
 	sess.mu.Lock()
-	over := sess.over
+	r := sess.current
 	sess.mu.Unlock()
-	if over != nil {
-		<-over
+	if r != nil {
+		<-r.over
 	}
 }
 
-// prompt runs a turn.
-func (a *agent) prompt(ctx context.Context, p sessionParams) (any, error) {
+// prompt runs a turn. The session is busy, and can be cancelled, when it returns.
+func (a *agent) prompt(_ context.Context, p sessionParams) (any, error) {
 	sess, err := a.session(p.SessionID)
 	if err != nil {
 		return nil, err
 	}
-	text, files, err := sess.message(ctx, a.unsaved(ctx, sess, p.Prompt))
-	if err != nil {
-		return nil, err
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case sess.current == nil:
+	case a.version == 2:
+		return later(func(ctx context.Context) (any, error) { return a.say(ctx, sess, p) }), nil
+	default:
+		return nil, failure(jsonrpc2.CodeInvalidRequest, "a prompt is running")
 	}
+	r := &running{request: p.request, signals: make(chan os.Signal, 1), over: make(chan struct{})}
+	sess.current = r
 	req := proto.Chat{
-		Message: text, SessionID: sess.id, Root: sess.root, Provider: a.env.Provider, MaxTokens: a.env.MaxTokens, Effort: a.env.Effort,
+		SessionID: sess.id, Root: sess.root, Provider: a.env.Provider, MaxTokens: a.env.MaxTokens, Effort: a.env.Effort,
 		NeedModel: true, Reachable: true, Events: true, MCPServers: sess.servers, ClientFiles: a.clientFiles(),
+		Model: sess.model, Sandbox: proto.Level(sess.sandbox), Mode: cmp.Or(sess.mode, proto.ModeDerived),
 	}
 	if a.env.NetworkSet {
 		req.Network = &a.env.Network
 	}
-	a.mu.Lock()
-	if sess.busy() {
+	return later(func(context.Context) (any, error) { return sess.turn(r, p, req) }), nil
+}
+
+// turn carries out a prompt. In version 2 it returns when the turn begins.
+func (sess *session) turn(r *running, p sessionParams, req proto.Chat) (any, error) {
+	a := sess.agent
+	ctx, _, stop := command.CancelOn(context.Background(), r.signals)
+	end := func() {
+		stop()
+		a.mu.Lock()
+		sess.current = nil
 		a.mu.Unlock()
-		if a.version == 2 && len(files) > 0 {
-			return nil, invalid("images cannot be added to the turn that runs")
-		}
-		if a.version == 2 {
-			return a.say(ctx, sess, text, p)
-		}
-		return nil, failure(jsonrpc2.CodeInvalidRequest, "a prompt is running")
+		close(r.over)
 	}
-	req.Model, req.Sandbox, req.Mode = sess.model, proto.Level(sess.sandbox), cmp.Or(sess.mode, proto.ModeDerived)
-	signals, over := make(chan os.Signal, 1), make(chan struct{})
-	sess.signals, sess.over = signals, over
-	sess.request = p.request
-	a.mu.Unlock()
+	text, files, err := sess.message(ctx, a.unsaved(ctx, sess, p.Prompt))
+	if err != nil && ctx.Err() == nil {
+		end()
+		return nil, err
+	}
+	req.Message = text
 	if a.version == 1 {
-		return a.run(sess, req, files, signals, over)
+		defer end()
+		return a.run(ctx, sess, req, files)
 	}
 	messageID := proto.NewSessionID()
 	u := &updates{session: sess}
@@ -107,7 +120,8 @@ func (a *agent) prompt(ctx context.Context, p sessionParams) (any, error) {
 	a.running.Go(func() {
 		u.send(object{"sessionUpdate": "state_update", "state": "running"})
 		idle := object{"sessionUpdate": "state_update", "state": "idle"}
-		answer, err := a.run(sess, req, files, signals, over)
+		answer, err := a.run(ctx, sess, req, files)
+		end()
 		if err != nil {
 			idle["stopReason"], idle["error"] = "error", errorFor(err)
 		} else if reason, ok := answer.(object)["stopReason"]; ok {
@@ -145,7 +159,14 @@ func (sess *session) announce() {
 }
 
 // say adds a message to the turn that runs, in version 2.
-func (a *agent) say(ctx context.Context, sess *session, text string, p sessionParams) (any, error) {
+func (a *agent) say(ctx context.Context, sess *session, p sessionParams) (any, error) {
+	text, files, err := sess.message(ctx, a.unsaved(ctx, sess, p.Prompt))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) > 0 {
+		return nil, invalid("images cannot be added to the turn that runs")
+	}
 	said, err := call(ctx, a, proto.DaemonTurnSay, proto.TurnSay{SessionID: sess.id, Text: text})
 	if err != nil {
 		return nil, err
@@ -155,18 +176,12 @@ func (a *agent) say(ctx context.Context, sess *session, text string, p sessionPa
 	return object{"messageId": said.Say}, nil
 }
 
-// run carries out a turn to its end, and returns the answer to the prompt.
-func (a *agent) run(sess *session, req proto.Chat, files []proto.FileData, signals chan os.Signal, over chan struct{}) (any, error) {
-	ctx, _, stop := command.CancelOn(context.Background(), signals)
-	defer func() {
-		stop()
-		a.mu.Lock()
-		sess.signals, sess.request = nil, jsonrpc2.ID{}
-		a.mu.Unlock()
-		close(over)
-	}()
+// run has the daemon carry out a turn, and returns the answer to the prompt.
+func (a *agent) run(ctx context.Context, sess *session, req proto.Chat, files []proto.FileData) (any, error) {
+	ctx, stop := context.WithCancel(ctx)
 	u := &updates{session: sess, ctx: ctx}
 	defer u.end()
+	defer stop() // questions that are open
 	d, err := a.daemon(ctx)
 	if err != nil {
 		return nil, err
@@ -215,11 +230,18 @@ func stopReason(reason string) string {
 // trust asks about the files of the project that are new or have changed, as a request for
 // permission.
 func (sess *session) trust(ctx context.Context, d *connect.Daemon) error {
+	trusts := false
+	defer func() {
+		if trusts {
+			sess.agent.running.Go(sess.announce) // the project's commands can be used now
+		}
+	}()
 	return turn.TrustBy(ctx, sess.env, d, sess.root, func(question, details string) (trusted, answered bool) {
 		answer := sess.ask(ctx, "trust-"+proto.NewSessionID(), question, details, object{"toolCallId": "trust", "title": question, "kind": "other", "status": "pending", "content": []object{toolContent(details)}}, []object{
 			{"optionId": "yes", "name": "Use them", "kind": "allow_once"}, {"optionId": "no", "name": "Do not use them", "kind": "reject_once"},
 		})
-		return answer == "yes", answer != ""
+		trusts = answer == "yes"
+		return trusts, answer != ""
 	})
 }
 
@@ -246,11 +268,14 @@ func (sess *session) options(ctx context.Context) []object {
 		}
 		return option
 	}
-	return []object{
+	list := []object{
 		choice("model", "Model", "model", model, sess.modelNames(ctx)),
 		choice("sandbox", "Sandbox", "", sandbox, proto.LevelNames()),
-		choice("mode", "Approvals", "mode", mode, config.Modes),
 	}
+	if sess.approvals {
+		list = append(list, choice("mode", "Approvals", "mode", mode, config.Modes))
+	}
+	return list
 }
 
 // defaultValue is the value of an option that is not set.
@@ -290,15 +315,15 @@ func (a *agent) setOption(ctx context.Context, p sessionParams) (any, error) {
 		value = ""
 	}
 	var to *string
-	switch p.ConfigID {
-	case "model":
+	switch {
+	case p.ConfigID == "model":
 		to = &sess.model
-	case "sandbox":
+	case p.ConfigID == "sandbox":
 		if _, err := proto.ParseLevel(value); value != "" && err != nil {
 			return nil, invalid("sandbox: %v", err)
 		}
 		to = &sess.sandbox
-	case "mode":
+	case p.ConfigID == "mode" && a.approvals:
 		if value != "" && !slices.Contains(config.Modes, value) {
 			return nil, invalid("mode %q is not one of %v", value, config.Modes)
 		}
@@ -308,7 +333,7 @@ func (a *agent) setOption(ctx context.Context, p sessionParams) (any, error) {
 	}
 	a.mu.Lock()
 	*to = value
-	running := sess.busy()
+	running := sess.current != nil
 	a.mu.Unlock()
 	if p.ConfigID == "mode" && running {
 		if _, err := call(ctx, a, proto.DaemonTurnMode, proto.TurnMode{SessionID: sess.id, Mode: cmp.Or(value, proto.ModeDerived)}); err != nil && !errors.Is(err, proto.ErrNotFound) {
@@ -318,6 +343,18 @@ func (a *agent) setOption(ctx context.Context, p sessionParams) (any, error) {
 	return object{"configOptions": sess.options(ctx)}, nil
 }
 
+// serverName returns the name of a server, which is text for people, in the characters of a
+// tool's name.
+func serverName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), 64)]
+}
+
 // clientServers returns the servers of the client in the form of .mcp.json.
 func clientServers(list []mcpServer) (proto.Raw, error) {
 	if len(list) == 0 {
@@ -325,7 +362,8 @@ func clientServers(list []mcpServer) (proto.Raw, error) {
 	}
 	servers := object{}
 	for i, s := range list {
-		if s.Name == "" || servers[s.Name] != nil {
+		name := serverName(s.Name)
+		if name == "" || servers[name] != nil {
 			return nil, invalid("mcpServers[%d]: a server needs a name of its own", i)
 		}
 		values := func(pairs []pair) map[string]string {
@@ -340,9 +378,9 @@ func clientServers(list []mcpServer) (proto.Raw, error) {
 			if s.Command == "" {
 				return nil, invalid("mcpServers[%d]: a server needs a command or a URL", i)
 			}
-			servers[s.Name] = object{"type": "stdio", "command": s.Command, "args": s.Args, "env": values(s.Env)}
+			servers[name] = object{"type": "stdio", "command": s.Command, "args": s.Args, "env": values(s.Env)}
 		case "http":
-			servers[s.Name] = object{"type": "http", "url": s.URL, "headers": values(s.Headers)}
+			servers[name] = object{"type": "http", "url": s.URL, "headers": values(s.Headers)}
 		default:
 			return nil, invalid("mcpServers[%d]: the transport %q is not supported", i, s.Type)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 )
 
-// maxLine is the size of the longest line that is read. The npm SDK reads lines of twice
-// the size.
+// maxLine is the size of the longest line that is read, without its end. The npm SDK reads
+// lines of twice the size.
 const maxLine = 16 << 20
 
 // stream is a stream of JSON-RPC messages, one a line. It answers lines that are none, and
@@ -114,7 +114,7 @@ func isMessage(line []byte) bool {
 		return false
 	}
 	if m.Method != nil {
-		return *m.Method != "" && m.Result == nil && m.Error == nil && (len(m.Params) == 0 || m.Params[0] == '{' || m.Params[0] == '[') && string(m.ID) != "null"
+		return *m.Method != "" && m.Result == nil && m.Error == nil && (len(m.Params) == 0 || m.Params[0] == '{' || m.Params[0] == '[' || m.Params[0] == 'n') && string(m.ID) != "null"
 	}
 	return len(m.ID) > 0 && string(m.ID) != "null" && (m.Result != nil) != (m.Error != nil)
 }
@@ -126,7 +126,7 @@ func (s *stream) line() (line []byte, long bool, err error) {
 		if !long {
 			line = append(line, part...)
 		}
-		if len(line) > maxLine {
+		if len(bytes.TrimSuffix(line, []byte("\n"))) > maxLine {
 			line, long = nil, true
 		}
 		switch {

@@ -3,6 +3,7 @@ package acp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"zino/pkg/approval"
+	"zino/pkg/form"
 	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -147,6 +149,16 @@ func (u *updates) Event(typ string, payload []byte) error {
 			u.asked[a.ID] = true
 			u.asking.Go(func() { u.approve(a) })
 		}
+	case proto.TypeInputRequested:
+		var in proto.InputRequested
+		if err := wire.DecodeReply(bytes.Clone(payload), &in); err != nil {
+			return err
+		}
+		u.asking.Go(func() { u.input(in) })
+	case proto.TypeInputClosed:
+		return decode(payload, func(e proto.InputClosed) { u.agent.withdraw(e.ID) })
+	case proto.TypeTitle:
+		return decode(payload, func(e proto.LogTitle) { u.send(object{"sessionUpdate": "session_info_update", "title": e.Text}) })
 	case proto.TypeFileRequested:
 		return decode(payload, func(e proto.FileRequested) { u.asking.Go(func() { u.sendFile(e) }) })
 	case proto.TypeApprovalClosed:
@@ -465,7 +477,7 @@ func (u *updates) approve(a *proto.Approval) {
 	ctx, stop := context.WithTimeout(context.Background(), answerLimit)
 	defer stop()
 	if _, err := call(ctx, u.agent, proto.DaemonApprove, proto.Approve{ID: a.ID, Digest: a.Digest, Answer: answer}); err != nil {
-		u.env.Say("Warning: the answer to %s was not taken: %v", a.ID, err)
+		u.env.Say("Warning: the answer to %s was not stored: %v", a.ID, err)
 	}
 }
 
@@ -494,8 +506,59 @@ func (sess *session) ask(ctx context.Context, id, title, description string, cal
 	return ""
 }
 
-// withdraw tells the client that a request for permission needs no answer any more. The
-// request ends when the client confirms that.
+// AnswersInputs implements turn.Inputs.
+func (u *updates) AnswersInputs() bool { return u.asks.Form != nil || u.asks.URL != nil }
+
+// input asks the client for the input that an MCP server wants, and sends its answer to the
+// daemon. What the client cannot ask for is cancelled.
+func (u *updates) input(in proto.InputRequested) {
+	dialog, err := form.NewDialog(in)
+	if err != nil {
+		return // of a later version: another client may answer
+	}
+	params := object{"sessionId": u.session.id, "mode": "form", "message": dialog.Text(), "requestedSchema": raw(in.Schema)}
+	able := u.asks.Form != nil
+	if in.URL != "" {
+		params = object{"sessionId": u.session.id, "mode": "url", "message": dialog.Text(), "url": in.URL, "elicitationId": in.ID}
+		able = u.asks.URL != nil
+	}
+	answer := *dialog.Cancel()
+	if able {
+		var reply struct {
+			Action  string    `json:"action"`
+			Content proto.Raw `json:"content"`
+		}
+		err := u.conn.Call(u.ctx, "elicitation/create", params, &reply, jsonrpc2.PickID(jsonrpc2.ID{Str: in.ID, IsString: true}))
+		if u.ctx.Err() != nil {
+			u.withdraw(in.ID)
+			return
+		}
+		if _, refused := errors.AsType[*jsonrpc2.Error](err); err != nil && !refused {
+			return // the client has gone
+		}
+		if err == nil {
+			answer.Action = reply.Action
+		}
+		if answer.Action == proto.InputAccept && in.URL == "" {
+			if answer.Content = reply.Content; len(answer.Content) == 0 || string(answer.Content) == "null" {
+				answer.Content = proto.Raw("{}") // of a form without fields
+			}
+		}
+	}
+	ctx, stop := context.WithTimeout(context.Background(), answerLimit)
+	defer stop()
+	_, err = call(ctx, u.agent, proto.DaemonAnswerInput, answer)
+	if errors.Is(err, proto.ErrInvalid) { // values that do not fit the form
+		u.env.Say("Warning: the input for %s was not sent: %v", text.VisibleLine(in.Server), err)
+		_, err = call(ctx, u.agent, proto.DaemonAnswerInput, *dialog.Cancel())
+	}
+	if err != nil && !errors.Is(err, proto.ErrNotFound) {
+		u.env.Say("Warning: the answer to %s was not sent: %v", in.ID, err)
+	}
+}
+
+// withdraw tells the client that a question needs no answer any more. It ends with the
+// client's answer, or with the turn.
 func (a *agent) withdraw(id string) {
 	_ = a.conn.Notify(context.Background(), "$/cancel_request", object{"requestId": id})
 }

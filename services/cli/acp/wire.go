@@ -26,13 +26,21 @@ type initialize struct {
 		Auth struct {
 			Terminal bool `json:"terminal"`
 		} `json:"auth"`
+		Elicitation elicitation `json:"elicitation"`
 	} `json:"clientCapabilities"`
 	// Of version 2:
 	Capabilities struct {
 		Auth struct {
 			Terminal *struct{} `json:"terminal"`
 		} `json:"auth"`
+		Elicitation elicitation `json:"elicitation"`
 	} `json:"capabilities"`
+}
+
+// elicitation is the input that the client can ask its user for.
+type elicitation struct {
+	Form *struct{} `json:"form"`
+	URL  *struct{} `json:"url"`
 }
 
 // sessionParams are the parameters of the methods about sessions.

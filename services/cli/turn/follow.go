@@ -41,6 +41,7 @@ type follower struct {
 	raw     bool       // pass packets on as they are
 	strip   bool       // remove the fields that packets of a chat do not have
 	files   bool       // the renderer answers file_requested
+	inputs  bool       // the renderer answers input_requested
 	own     bool       // the turn's first message is known: do not render it
 	input   io.Reader  // commands for the turn; nil: none
 	digests sync.Map   // of requests to allow a call, by id, for input
@@ -63,7 +64,7 @@ func (f *follower) follow(ctx context.Context) error {
 		f.received = false
 		asking, stop := context.WithCancel(ctx)
 		packet := func(typ string, payload []byte) error { return f.packet(asking, typ, payload) }
-		end, err := rpc.CallEvents(ctx, f.d.Client, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: f.session, Turn: f.turn, From: f.next, Inputs: f.asker != nil && !f.raw, ClientFiles: f.files}, packet)
+		end, err := rpc.CallEvents(ctx, f.d.Client, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: f.session, Turn: f.turn, From: f.next, Inputs: f.inputs || f.asker != nil && !f.raw, ClientFiles: f.files}, packet)
 		stop()
 		if f.asker != nil {
 			f.asker.reset()
@@ -178,8 +179,10 @@ func (f *follower) packet(asking context.Context, typ string, payload []byte) er
 	switch typ {
 	case proto.TypeApprovalRequested, proto.TypeApprovalClosed:
 		return f.approval(asking, typ, payload)
-	case proto.TypeInputRequested, proto.TypeInputClosed: // with an asker alone
-		return f.asker.packet(asking, typ, payload)
+	case proto.TypeInputRequested, proto.TypeInputClosed: // with an asker, or a renderer that answers
+		if f.asker != nil {
+			return f.asker.packet(asking, typ, payload)
+		}
 	}
 	return f.event(typ, payload)
 }

@@ -28,13 +28,20 @@ func Run(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Cha
 	return RunInput(ctx, env, d, req, turns, nil)
 }
 
+// Inputs is a renderer that answers requests of MCP servers for input.
+type Inputs interface {
+	// AnswersInputs reports whether it gets input_requested and input_closed.
+	AnswersInputs() bool
+}
+
 // RunInput is Run, with commands for the turn from in, which may be nil: see Input.
 func RunInput(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Chat, turns render.Turns, in io.Reader) (session string, err error) {
 	turns.Turn()
 	var done render.Done
+	inputs, _ := turns.(Inputs)
 	denied := newDenials(turns)
 	turns = denied
-	f := &follower{d: d, turns: turns, session: req.SessionID, strip: env.JSON(), own: true, files: req.ClientFiles}
+	f := &follower{d: d, turns: turns, session: req.SessionID, strip: env.JSON(), own: true, files: req.ClientFiles, inputs: inputs != nil && inputs.AnswersInputs()}
 	if in != nil || env.HasPerson() {
 		f.turns = &lockedTurns{Turns: turns}
 		f.input, f.asker = in, newAsker(env, d, f.turns, req.Root)
