@@ -18,9 +18,10 @@ var projectFiles = map[string]string{
 	".claude/commands/fix.md": "---\ndescription: Fixes an issue\n---\nFix issue $1.\n",
 }
 
-func writeProject(t *testing.T, root string) {
+// writeTree writes files and the directories that they need.
+func writeTree(t *testing.T, root string, files map[string]string) {
 	t.Helper()
-	for name, content := range projectFiles {
+	for name, content := range files {
 		zinotest.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
 		zinotest.Write(t, filepath.Join(root, name), content)
 	}
@@ -33,7 +34,7 @@ func TestTrustQuestion(t *testing.T) {
 	var root, store string
 	s, provider := newCommandChat(t, func(home string) {
 		root, store = filepath.Join(home, "proj"), filepath.Join(home, ".config", "zino", "trust.json")
-		writeProject(t, root)
+		writeTree(t, root, projectFiles)
 	}, nil)
 	shows := func(parts ...string) {
 		t.Helper()

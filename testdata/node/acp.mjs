@@ -9,8 +9,10 @@ export const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] }
 const toAgent = tap("> ");
 toAgent.pipe(child.stdin);
 
+export const received = []; // lines of the agent
+
 // connect makes a connection with an SDK.
-export const connect = (acp) => acp.ndJsonStream(Writable.toWeb(toAgent), Readable.toWeb(child.stdout.pipe(tap("< "))));
+export const connect = (acp) => acp.ndJsonStream(Writable.toWeb(toAgent), Readable.toWeb(child.stdout.pipe(tap("< ", (line) => received.push(line)))));
 
 // send writes a line that no SDK would.
 export const send = (line) => toAgent.write(line + "\n");

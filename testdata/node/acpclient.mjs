@@ -60,11 +60,5 @@ await acp.client({ name: "t" })
     console.log("left", (await c.request(m.session.list, { cwd: process.env.ROOT })).sessions.length);
     await c.request("no/such", {}).catch((e) => console.log("method:", e.code));
     await c.request(m.authenticate, { methodId: "x" }).catch((e) => console.log("authenticate:", e.code));
-    if (process.env.LEAVE) {
-      prompt((await c.request(m.session.new, { cwd: process.env.ROOT, mcpServers: [] })).sessionId, "be slow").catch(() => {});
-      await seen((u) => u.sessionUpdate === "agent_message_chunk");
-      console.error("leaving");
-      await new Promise(() => setInterval(() => {}, 1000));
-    }
   });
 await end();

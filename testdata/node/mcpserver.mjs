@@ -7,6 +7,7 @@ import { z } from "zod";
 const server = new McpServer({ name: "foreign", version: "1" });
 const text = (text) => ({ content: [{ type: "text", text }] });
 server.registerTool("echo", { description: "Echoes.", inputSchema: { name: z.string() } }, async ({ name }) => text("hello " + name));
+server.registerTool("canary", { description: "Returns the size of a secret." }, async () => text(String(process.env.CANARY?.length)));
 server.registerTool("big", { description: "Returns many bytes.", inputSchema: { bytes: z.number() } }, async ({ bytes }) => text("x".repeat(bytes)));
 server.registerTool("print", { description: "Prints to standard output." }, async () => {
   console.log("a line that is not a message");
