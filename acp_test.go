@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -606,6 +607,21 @@ turn cancelled cancelled
 `, `CAPABILITIES={"elicitation":{"form":{},"url":{}}}`)
 	e.validate("v1")
 	e.stop()
+}
+
+// TestACPWithoutModel says how to connect a model, and offers a login that the client can run.
+func TestACPWithoutModel(t *testing.T) {
+	const refused = `
+new -32000 No model is connected. Connect one, then start the agent again:
+zino auth login openrouter
+or: zino auth set PROVIDER, which stores a key
+or: [api] base_url in the configuration, for a model server of your own
+-32602 log in on a terminal: zino auth login openrouter
+`
+	e := prepareACP(t)
+	e.env = slices.DeleteFunc(e.env, func(v string) bool { return strings.HasPrefix(v, "ANTHROPIC_") })
+	e.play("model", `methods ["openrouter terminal auth login openrouter"]`+refused, `CAPABILITIES={"auth":{"terminal":true}}`)
+	e.play("model", "methods []"+refused)
 }
 
 // TestACPOlderDaemon offers no mode where the daemon has no approvals.

@@ -14,7 +14,7 @@ const zino = (...args) => execFileSync(process.argv[2], args, { encoding: "utf8"
 const selected = (optionId) => ({ outcome: { outcome: "selected", optionId } });
 const cancelled = { outcome: { outcome: "cancelled" } };
 
-let c, asked = () => cancelled, wanted = () => ({ action: "cancel" }); // how questions are answered
+let c, init, asked = () => cancelled, wanted = () => ({ action: "cancel" }); // how questions are answered
 const begin = async (more) => (await c.request(m.session.new, { cwd: root, mcpServers: [], ...more })).sessionId;
 const prompt = async (sessionId, text, ...more) => {
   updates.length = 0;
@@ -231,6 +231,12 @@ const scenes = {
     print("turn cancelled", await prompt(id, "register me"));
   },
 
+  async model() {
+    print("methods", init.authMethods.map((a) => [a.id, a.type, ...a.args].join(" ")));
+    await begin().catch((e) => print("new", e.code, e.message));
+    await c.request(m.authenticate, { methodId: "openrouter" }).catch((e) => print(problem(e)));
+  },
+
   async older() {
     const state = await c.request(m.session.new, { cwd: root, mcpServers: [] });
     print("options", state.configOptions.map((o) => o.id));
@@ -320,7 +326,7 @@ await acp.client({ name: "t" })
   .connectWith(connect(acp), async (connection) => {
     c = connection;
     const clientCapabilities = { session: { notices: {} }, ...JSON.parse(process.env.CAPABILITIES || "{}") };
-    await c.request(m.initialize, { protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities });
+    init = await c.request(m.initialize, { protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities });
     await scenes[scene]();
   });
 await end();

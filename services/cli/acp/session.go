@@ -33,7 +33,7 @@ type session struct {
 	current              *running // the prompt that runs; nil: none does
 
 	// Of the prompt that runs, or of the replay:
-	asked map[string]bool // requests for approval that the client was asked about
+	asked map[string]bool // requests for approval and input that the client was asked about
 	ids   map[string]int  // of calls: how often an id was used
 	cost  float64         // of all inferences, in US dollars
 }

@@ -154,7 +154,10 @@ func (u *updates) Event(typ string, payload []byte) error {
 		if err := wire.DecodeReply(bytes.Clone(payload), &in); err != nil {
 			return err
 		}
-		u.asking.Go(func() { u.input(in) })
+		if !u.asked[in.ID] {
+			u.asked[in.ID] = true
+			u.asking.Go(func() { u.input(in) })
+		}
 	case proto.TypeInputClosed:
 		return decode(payload, func(e proto.InputClosed) { u.agent.withdraw(e.ID) })
 	case proto.TypeTitle:
