@@ -72,6 +72,9 @@ func (s *Service) prompt(ctx context.Context, get proto.GetPrompt, build *proto.
 // project, for the user uid: a turn has them as they are when it starts or is resumed.
 func (s *Service) assemble(ctx context.Context, req proto.Chat, uid int, build *proto.Build) (prompt, error) {
 	project, projectErr := s.projectOf(req.Root, uid)
+	if s.servers.Any() || len(project.MCP) > 0 || len(req.MCPServers) > 0 {
+		go s.wakeServers(ctx)
+	}
 	for n := 1; ; n++ {
 		p := s.prompt(ctx, getPrompt(req, project), build)
 		p.project, p.projectErr = project, projectErr

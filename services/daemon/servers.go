@@ -1,9 +1,11 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 
+	"zino/pkg/rpc"
 	"zino/proto"
 )
 
@@ -35,4 +37,12 @@ func (s *Service) checkServersUser(uid int, typ string) error {
 		return proto.Errorf(proto.CodeDenied, "the MCP servers of the host, and their logins, are root's: run it with sudo")
 	}
 	return nil
+}
+
+// wakeServers has mcp start, if it does not run, while the prompt of a turn is assembled: agr
+// waits for 200 ms for its answer.
+func (s *Service) wakeServers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
+	defer cancel()
+	_, _ = rpc.Call(ctx, s.mcp, proto.Ping, proto.PingRequest{}) // agr reports it if there is no answer
 }

@@ -96,3 +96,38 @@ func TestServersOfHost(t *testing.T) {
 		}
 	}
 }
+
+// TestWakesServers checks that mcp is asked for a sign of life while the prompt of a turn is
+// assembled, so that it runs when agr asks for its servers, and not at all without servers.
+func TestWakesServers(t *testing.T) {
+	for _, configured := range []bool{true, false} {
+		n := all()
+		woken := make(chan struct{}, 8)
+		n.config = func(cfg *config.Config) {
+			cfg.MCP.Socket = filepath.Join(filepath.Dir(cfg.Daemon.Socket), "mcp")
+			if configured {
+				cfg.MCP.Servers = map[string]config.MCPServer{"pg": {Command: []string{"pg-mcp"}}}
+			}
+			rpctest.Play(t, cfg.MCP.Socket, func(_ int, c *rpctest.Conn) {
+				if strings.HasPrefix(c.Receive(), `{"type":"ping"`) {
+					woken <- struct{}{}
+				}
+			})
+		}
+		build := n.ctx
+		n.ctx = func(ctx context.Context, req proto.Build, out *rpc.Out) error {
+			if configured {
+				select {
+				case <-woken:
+				case <-ctx.Done():
+					t.Error("mcp is not woken")
+				}
+			}
+			return build(ctx, req, out)
+		}
+		b := newSessionEnv(t, n, whole)
+		_, last := b.turn(`{"message":"hi","session_id":"s-1","root":"/r"}`)
+		zinotest.Equal(t, "answer", last.Type, "response")
+		zinotest.Equal(t, "requests to mcp", len(woken), 0)
+	}
+}

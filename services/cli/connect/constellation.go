@@ -30,6 +30,12 @@ type constellation struct {
 // supervised lists the services of a constellation, besides the REPL.
 func supervised() []string { return append(slices.Clone(config.Services), "mcp") }
 
+// onDemand reports whether a service starts with the first request to it: mcp, unless it has
+// servers. With servers the first turn needs it.
+func onDemand(name string, cfg *config.Config) bool {
+	return name == "mcp" && !config.ServersOf(cfg).Any()
+}
+
 // open listens on the sockets of services and prepares their programs, which read
 // file.
 func open(cfg *config.Config, file string, services []string) (_ *constellation, err error) {
@@ -57,7 +63,7 @@ func open(cfg *config.Config, file string, services []string) (_ *constellation,
 			Name: name, Path: path, Args: []string{"--config", file},
 			Env: serviceEnvironment(name, cfg), Socket: l,
 			First:    name == "daemon", // mem stores the end of its turns
-			OnDemand: name == "mcp",
+			OnDemand: onDemand(name, cfg),
 			Refuse:   func(l net.Listener, why string) { refuse(l, name, why) },
 		}
 		if name == "exc" { // its jobs outlive it, and end with the constellation
@@ -118,7 +124,7 @@ func (c *constellation) reconfigure(cfg, next *config.Config, log *slog.Logger) 
 	}
 	next.Repl = cfg.Repl
 	for i, p := range c.programs {
-		c.programs[i].Env = serviceEnvironment(p.Name, next)
+		c.programs[i].Env, c.programs[i].OnDemand = serviceEnvironment(p.Name, next), onDemand(p.Name, next)
 	}
 	return next.Write(c.file)
 }

@@ -208,3 +208,15 @@ func TestLocateRepl(t *testing.T) {
 		}
 	}
 }
+
+// TestOnDemand checks that mcp starts with the services if there are servers, for the first
+// turn needs it then, and with the first request to it if there are none.
+func TestOnDemand(t *testing.T) {
+	const server = "[mcp.servers.pg]\ncommand = [\"pg-mcp\"]\n"
+	for text, want := range map[string]bool{"": true, server: false} {
+		cfg, err := config.Parse([]byte(text), filepath.Join(t.TempDir(), "ZINO.toml"), "/", "cli")
+		zinotest.Must(t, err)
+		zinotest.Equal(t, "mcp with "+text, onDemand("mcp", cfg), want)
+		zinotest.Equal(t, "agr with "+text, onDemand("agr", cfg), false)
+	}
+}
