@@ -3,6 +3,7 @@ package zino_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,10 +30,9 @@ func TestMCPPromptCommands(t *testing.T) {
 	s.Enter("clear; zino mcp test foreign")
 	s.Shows("echo: Echoes", shell)
 	s.Enter("clear; zino")
-	s.Shows("/help", `\$0\.00`)
-	s.Tmux("send-keys", "-l", "/mcp__foreign__r")
-	s.Tmux("send-keys", "Tab")
-	s.Shows("> /mcp__foreign__review", "")
+	s.Tmux("send-keys", "-l", "/mcp__foreign__r") // before the commands are known
+	s.Tmux(append([]string{"send-keys"}, slices.Repeat([]string{"Tab"}, 60)...)...)
+	s.Shows("> /mcp__foreign__review", `\$0\.00`)
 	s.Enter(`"a file.go" be strict`)
 	answered(s, "done")
 	zinotest.Contains(t, "what was sent", sent(), `Review a file.go, be strict.\n\nAssistant: I will.`)

@@ -206,11 +206,14 @@ func (d *decoder) atOnce() (n int) {
 		d.emit(Paste(data))
 		data = nil
 	}
-	for len(data) > 0 {
+	for begin := true; len(data) > 0; begin = false {
 		n := textLen(data)
-		if n >= burstMin {
-			if i := bytes.IndexByte(data[:n], '\t'); i > 0 { // a key here
+		if n >= burstMin { // a tab in front of all is that of an indented line, others are keys
+			indent := n - len(bytes.TrimLeft(data[:n], "\t"))
+			if i := bytes.IndexByte(data[:n], '\t'); i > 0 {
 				n = i
+			} else if indent == n || indent > 0 && !begin {
+				n = 1
 			}
 		}
 		if n >= burstMin {

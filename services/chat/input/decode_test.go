@@ -84,6 +84,10 @@ func TestDecode(t *testing.T) {
 		{"Ctrl-J at the end", "abc\n", `"a" "b" "c" ctrl+j`},
 		{"Enter with an answer behind it", "abc\r\x1b[I", `Focustrue "a" "b" "c" enter`},
 		{"text and keys at once", "0123456789abcdefgh\x01x\r", `"0123456789abcdefgh" ctrl+a "x" enter`},
+		{"many Tabs at once", "/mcp__foreign__rev" + strings.Repeat("\t", 17), `"/mcp__foreign__rev"` + strings.Repeat(" tab", 17)},
+		{"a word, Tab, and a text at once", "@services/chat/inp\tand what else there is", `"@services/chat/inp" tab "and what else there is"`},
+		{"only Tabs at once", strings.Repeat("\t", 16), strings.TrimSpace(strings.Repeat(" tab", 16))},
+		{"an indented line at once", "\tindented by a tab", `"\tindented by a tab"`},
 		{"a word and Tab at once", "@services/chat/inp\t", `"@services/chat/inp" tab`},
 		{"invalid UTF-8", "a\xffb", `"a" "�" "b"`},
 	} {
