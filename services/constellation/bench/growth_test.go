@@ -43,7 +43,7 @@ var subjects = []subject{
 	{"history", "messages of a channel", []int{100, 1000, 10_000, 100_000, 1_000_000}, []int{100, 200}, (*bench).growHistory},
 	{"memories", "memories", []int{1000, 10_000, 100_000, 1_000_000}, []int{1000, 2000}, (*bench).growMemories},
 	{"sessions", "sessions", []int{10, 100, 1000, 10_000, 100_000}, []int{5, 10}, (*bench).growSessions},
-	{"pages", "connected pages", []int{1, 5, 20, 100, 500}, []int{1, 3}, (*bench).growPages},
+	{"pages", "connected pages", []int{1, 5, 20, 100, 300}, []int{1, 3}, (*bench).growPages},
 	{"followers", "followers of a turn", []int{1, 4, 16, 64, 256}, []int{1, 3}, (*bench).growFollowers},
 }
 
@@ -238,7 +238,7 @@ func (b *bench) growHistory(sizes []int) ([]curve, error) {
 
 // growMemories searches among many memories, and stores one more.
 func (b *bench) growMemories(sizes []int) ([]curve, error) {
-	search := curve{name: "search_hard, 5 words, CPU", why: "the lists of the words' memories are longer, and most of each is skipped"}
+	search := curve{name: "search_hard, 5 words, CPU", why: "less than in proportion: the lists of common words' memories are longer, and those that cannot be among the best are skipped"}
 	rare, add := curve{name: "search_hard, a rare word, CPU"}, curve{name: "store_hard, CPU"}
 	for _, n := range sizes {
 		w := measure.NewWords()
@@ -299,7 +299,7 @@ func (b *bench) growSessions(sizes []int) ([]curve, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := curve{name: "list_sessions, the last 20, CPU", why: "each session's file is looked at, since other programs may change it"}
+	list := curve{name: "list_sessions, the last 20, CPU", why: "the time and size of each session's file are compared, since other programs may change it; nothing is read"}
 	open := curve{name: "read_session, CPU"}
 	program := curve{name: "zino sessions list -n 20, wall time", why: list.why}
 	for _, n := range sizes {

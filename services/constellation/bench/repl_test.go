@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,11 +79,11 @@ func (w *replWorld) attach(n int) (pages []proto.Attached, err error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w.leave = cancel
-	attached := make(chan proto.Attached)
+	attached, failed := make(chan proto.Attached), make(chan error, n)
 	for i := range n {
 		go func() {
 			var me proto.Attached
-			rpc.CallEvents(ctx, w.client, proto.ReplAttach, proto.Attach{Name: fmt.Sprintf("page %d", i)}, func(typ string, payload []byte) error {
+			_, err := rpc.CallEvents(ctx, w.client, proto.ReplAttach, proto.Attach{Name: fmt.Sprintf("page %d", i)}, func(typ string, payload []byte) error {
 				if typ == "attached" {
 					err := json.Unmarshal(payload, &me)
 					attached <- me
@@ -95,12 +96,17 @@ func (w *replWorld) attach(n int) (pages []proto.Attached, err error) {
 				_, err := rpc.Call(ctx, w.client, proto.ReplResult, proto.JobResult{ID: me.ID, Nonce: me.Nonce, Job: job.Job, OK: true, Kind: "json", Value: "2"})
 				return err
 			}) // ends with ctx
+			if ctx.Err() == nil {
+				failed <- cmp.Or(err, errors.New("the REPL ended a page"))
+			}
 		}()
 	}
 	for range n {
 		select {
 		case me := <-attached:
 			pages = append(pages, me)
+		case err := <-failed:
+			return nil, err
 		case <-time.After(20 * time.Second):
 			return nil, errors.New("a page was not attached")
 		}
