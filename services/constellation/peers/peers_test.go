@@ -41,10 +41,10 @@ var tasks = []struct {
 	peer.Task
 	name string
 }{
-	{peer.Task{Do: "ping", N: 1000}, "ping"},
-	{peer.Task{Do: "dial", N: 200}, "new connection"},
-	{peer.Task{Do: peer.Flushed, N: 50}, "100 chunks, each sent"},
-	{peer.Task{Do: peer.AtOnce, N: 100}, "100 chunks at once"},
+	{peer.Task{Do: "ping", N: 2000}, "ping"},
+	{peer.Task{Do: "dial", N: 300}, "new connection"},
+	{peer.Task{Do: peer.Flushed, N: 60}, "100 chunks, each sent"},
+	{peer.Task{Do: peer.AtOnce, N: 600}, "100 chunks at once"},
 }
 
 // running is a client and a server of a peer, and the CPU time of both for one operation

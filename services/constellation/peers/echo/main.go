@@ -33,9 +33,11 @@ func serve(l net.Listener) error {
 	}
 }
 
+// all are the chunks of a stream.
+var all = []byte(strings.Repeat(chunk, peer.Chunks))
+
 func answer(nc net.Conn) {
 	defer nc.Close()
-	all := []byte(strings.Repeat(chunk, peer.Chunks))
 	buf := make([]byte, 4096)
 	for {
 		n, err := nc.Read(buf)
