@@ -238,7 +238,7 @@ func (b *bench) growHistory(sizes []int) ([]curve, error) {
 
 // growMemories searches among many memories, and stores one more.
 func (b *bench) growMemories(sizes []int) ([]curve, error) {
-	search := curve{name: "search_hard, 5 words, CPU", why: "less than in proportion: the lists of common words' memories are longer, and those that cannot be among the best are skipped"}
+	search := curve{name: "search_hard, 5 words, CPU", why: "the lists of common words' memories are longer, and those that cannot be among the best are skipped: less than in proportion"}
 	rare, add := curve{name: "search_hard, a rare word, CPU"}, curve{name: "store_hard, CPU"}
 	for _, n := range sizes {
 		w := measure.NewWords()
@@ -374,7 +374,7 @@ func writeSessions(dir string, n int) error {
 
 // growPages connects pages to the REPL and saves code for one of them.
 func (b *bench) growPages(sizes []int) ([]curve, error) {
-	reply, cpu := curve{name: "save to reply, without the debounce of 150 ms, wall time"}, curve{name: "a request, CPU of zino-repl"}
+	reply, cpu := curve{name: "save to reply, without the debounce of 150 ms, wall time"}, curve{name: "a request, CPU of zino-repl", why: "debug.md, which lists up to 100 pages, is written at each change of state"}
 	for _, n := range sizes {
 		w, err := b.repl()
 		if err != nil {
