@@ -539,11 +539,11 @@ func TestACPUpdates(t *testing.T) {
 		useTool("make a plan", "todo", `{"items":[{"text":"look","status":"done"},{"text":"write","status":"active"},{"text":"test","status":"open"}]}`),
 		fakellm.Turn{Match: "try twice", Status: 503, Text: `{"error":{"message":"busy"}}`},
 		useTool("run once", "bash", `{"command":"once"}`), useTool("run session", "bash", `{"command":"session"}`), useTool("run always", "bash", `{"command":"always"}`), answering)
-	policy := ""
+	var policy strings.Builder
 	for _, width := range []string{"once", "session"} {
-		policy += "[[rule]]\naction = \"ask\"\ncommand = [\"" + width + "\"]\ngrantable = \"" + width + "\"\n"
+		policy.WriteString("[[rule]]\naction = \"ask\"\ncommand = [\"" + width + "\"]\ngrantable = \"" + width + "\"\n")
 	}
-	writeTree(t, filepath.Join(e.dir, "home", ".config", "zino"), map[string]string{"policy.toml": policy + "[[rule]]\naction = \"ask\"\ncommand = [\"always\"]\n"})
+	writeTree(t, filepath.Join(e.dir, "home", ".config", "zino"), map[string]string{"policy.toml": policy.String() + "[[rule]]\naction = \"ask\"\ncommand = [\"always\"]\n"})
 	e.start()
 	e.play("updates", `
 usage end_turn One. [{"used":1010,"size":200000,"cost":{"amount":0.00315,"currency":"USD"},"sessionUpdate":"usage_update"}]

@@ -531,13 +531,13 @@ func TestOldestFilesLeftOut(t *testing.T) {
 	} {
 		fitted, n, err := FitFiles(tt.list, "anthropic", "m", true)
 		zinotest.Must(t, err)
-		left := ""
+		var left strings.Builder
 		for _, m := range fitted {
 			for _, f := range m.Files {
-				left += map[bool]string{true: ".", false: "x"}[f.Left == ""]
+				left.WriteString(map[bool]string{true: ".", false: "x"}[f.Left == ""])
 			}
 		}
-		zinotest.Equal(t, name, left, tt.left)
+		zinotest.Equal(t, name, left.String(), tt.left)
 		zinotest.Equal(t, name+": count", n, strings.Count(tt.left, "x"))
 		if n > 0 {
 			zinotest.Contains(t, name, PlaceFiles(fitted, "anthropic", true)[0].Text, "[image shot.png left out]")
