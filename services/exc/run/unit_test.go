@@ -104,8 +104,8 @@ func TestTakeUnitFlag(t *testing.T) {
 func FuzzReadRun(f *testing.F) {
 	f.Add([]byte(`{"type":"run","argv":["sh","-c",":"],"env":[]}`))
 	f.Add([]byte(`{"type":"run","argv":["x"],"env":["A=b"],"dir":"/","script":{"text":"y","extension":".sh"},"limits":["memory"]}`))
-	f.Add([]byte(`{"type":"run","argv":["x"],"env":[],"home":"` + strings.Repeat("0", 64) + `","home_max":1}`))
-	f.Add([]byte(`{"type":"run","argv":["x"],"env":[],"home":"../` + strings.Repeat("0", 61) + `"}`))
+	f.Add([]byte(`{"type":"run","argv":["x"],"env":[],"home":"` + strings.Repeat("0", 64) + `","home_max":1048576}`))
+	f.Add([]byte(`{"type":"run","argv":["x"],"env":[],"home":"../` + strings.Repeat("0", 61) + `","home_max":1048576}`))
 	f.Add([]byte(`{"type":"end"}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var req proto.RunCommand
