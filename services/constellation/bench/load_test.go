@@ -258,9 +258,6 @@ func (s *stamps) Text(delta []byte) error {
 	return nil
 }
 
-// Flush does nothing.
-func (s *stamps) Flush() error { return nil }
-
 // complete returns an error unless all chunks have arrived.
 func (s *stamps) complete(err error) error {
 	if err == nil && (len(s.delays) != chunksOfAnswer || len(s.rest) > 0) {
