@@ -66,8 +66,7 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Label returns what is printed of the kind of an error: Kind, or else its code. The code
-// invalid is printed as usage, and codes that say nothing to a person as internal.
+// Label returns what is printed of the kind of an error: Kind, or what its code says.
 func (e *Error) Label() string {
 	switch e.Kind {
 	case ErrorKindHTTPStatus, ErrorKindTimeout, ErrorKindParse, ErrorKindAPIError, ErrorKindSession, ErrorKindSchema, ErrorKindUsage:
@@ -76,8 +75,10 @@ func (e *Error) Label() string {
 	switch e.Code {
 	case CodeInvalid:
 		return ErrorKindUsage
-	case CodeNotFound, CodeUnavailable, CodeTimeout, CodeDenied, CodeTooLarge, CodeBusy, CodeBudget, CodeLimit, CodeApproval, CodeLoop:
-		return string(e.Code)
+	case CodeNotFound:
+		return ErrorKindSession
+	case CodeTimeout:
+		return ErrorKindTimeout
 	}
 	return ErrorKindInternal
 }

@@ -237,7 +237,7 @@ func quote(s string) string {
 // Remove returns the file's content without a rule, counted from 1.
 func (f *File) Remove(n int) ([]byte, error) {
 	if n < 1 || n > len(f.spans) {
-		return nil, proto.Errorf(proto.CodeNotFound, "%s has no rule %d: zino policy show lists them", f.Path, n)
+		return nil, proto.Errorf(proto.CodeInvalid, "%s has no rule %d: zino policy show lists them", f.Path, n)
 	}
 	at := f.spans[n-1]
 	return f.checked(slices.Concat(f.data[:at.start], f.data[at.end:]))

@@ -121,5 +121,5 @@ func historyOf(ctx context.Context, d *connect.Daemon, req proto.GetHistory) (pr
 	if slices.ContainsFunc(list.Channels, func(c proto.Channel) bool { return c.ChannelID == req.ChannelID }) {
 		return history.Messages, nil
 	}
-	return nil, proto.Errorf(proto.CodeNotFound, "there is no channel %q; zino channels list shows those there are", req.ChannelID)
+	return nil, proto.Errorf(proto.CodeInvalid, "there is no channel %q; zino channels list shows those there are", req.ChannelID)
 }

@@ -57,8 +57,8 @@ func TestChatCannotBegin(t *testing.T) {
 	}{
 		{"nothing to resume", "sessions resume --socket " + empty.socket, 1, "Error [session]: No sessions found to resume\n"},
 		{"several", "sessions resume ab --socket " + f.socket, 1, "Error [session]: Several sessions begin with that.\n"},
-		{"no daemon", "--session x --socket none", 1, "Error [unavailable]: Could not connect to daemon: "},
-		{"no model", "", 1, "Error [unavailable]: no model is connected: "},
+		{"no daemon", "--session x --socket none", 1, "Error [internal]: Could not connect to daemon: "},
+		{"no model", "", 1, "Error [internal]: no model is connected: "},
 		{"no directory", "--root none --socket " + f.socket, 2, "Error [usage]: --root: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestChatDaemonGone(t *testing.T) {
 	io.WriteString(in, "two\n")
 	zinotest.Eventually(t, "the error", func() bool {
 		text, err := os.ReadFile(stderr.Name())
-		return err == nil && strings.Contains(string(text), "Error [unavailable]: no model is connected: ")
+		return err == nil && strings.Contains(string(text), "Error [internal]: no model is connected: ")
 	})
 	second := newFake(t, socket)
 	io.WriteString(in, "three\n")

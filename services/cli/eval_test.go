@@ -34,7 +34,7 @@ func TestEval(t *testing.T) {
 		{[]string{"shop", "--", "-1"}, "", 0, "-1\n", ""},
 		{[]string{"shop", "a\x1b"}, "", 0, "a\x1b\n", ""}, // no terminal
 		{[]string{"shop", "throw"}, "", 1, "", "Error: ^[[31m\n  at x\n"},
-		{[]string{"none", "x"}, "", 1, "", "Error [not_found]: No page \"none\" is connected.\n"},
+		{[]string{"none", "x"}, "", 1, "", "Error [session]: No page \"none\" is connected.\n"},
 		{
 			[]string{"shop", "events"},
 			"", 0, "events\n",

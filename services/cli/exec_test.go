@@ -210,12 +210,12 @@ func TestDiskFull(t *testing.T) {
 // TestExecNoDaemon checks the advice if no daemon runs and no model is configured.
 func TestExecNoDaemon(t *testing.T) {
 	status, out, stderr := run(t, newWorld(t).command("exec", "-p", "hello"), "")
-	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [unavailable]: no model is connected: run `zino auth set PROVIDER` ") || strings.Count(stderr, "\n") != 1 {
+	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: no model is connected: run `zino auth set PROVIDER` ") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	for _, flag := range []string{"--socket=none.sock", "--host"} {
 		status, out, stderr = run(t, newWorld(t).command("exec", "-p", "hello", flag), "")
-		if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [unavailable]: Could not connect to daemon: ") || !strings.HasSuffix(stderr, "; is the daemon running? try: zino status\n") {
+		if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: Could not connect to daemon: ") || !strings.HasSuffix(stderr, "; is the daemon running? try: zino status\n") {
 			t.Errorf("%s: status %d, stderr %q", flag, status, stderr)
 		}
 	}

@@ -69,9 +69,9 @@ func TestHandoffFails(t *testing.T) {
 		code          proto.Code
 		message, want string
 	}{
-		{proto.CodeNotFound, "No sessions found.", "Error [not_found]: No sessions found.\n"},
-		{proto.CodeUnavailable, "no model is connected", "Error [unavailable]: no model is connected; zino handoff --offline makes the bundle without a model\n"},
-		{proto.CodeUnavailable, "no model: try --offline", "Error [unavailable]: no model: try --offline\n"},
+		{proto.CodeNotFound, "No sessions found.", "Error [session]: No sessions found.\n"},
+		{proto.CodeUnavailable, "no model is connected", "Error [internal]: no model is connected; zino handoff --offline makes the bundle without a model\n"},
+		{proto.CodeUnavailable, "no model: try --offline", "Error [internal]: no model: try --offline\n"},
 		{proto.CodeInternal, "HTTP 500: \x1b", "Error [internal]: HTTP 500: ^[\n"},
 	} {
 		f.with(func() { f.fails = &proto.Error{Code: test.code, Message: test.message} })

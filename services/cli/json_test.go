@@ -44,7 +44,7 @@ func TestErrorHasOnePrefix(t *testing.T) {
 		"exec --no-save -p": "HTTP 400: too long. Begin again with a shorter message; without --no-save a session can be handed off.",
 	} {
 		words := append(strings.Fields("--socket "+f.socket+" "+args), "too long")
-		if status, _, stderr := run(t, newWorld(t).command(words...), ""); status != exitError || stderr != "Error [too_large]: "+want+"\n" {
+		if status, _, stderr := run(t, newWorld(t).command(words...), ""); status != exitError || stderr != "Error [internal]: "+want+"\n" {
 			t.Errorf("%s: status %d, stderr %q", args, status, stderr)
 		}
 		_, out, _ := run(t, newWorld(t).command(append(words, "--json")...), "")

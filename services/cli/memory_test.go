@@ -207,5 +207,5 @@ func TestChannels(t *testing.T) {
 		proto.MemGetHistory.Type:   `{"type":"` + proto.MemGetHistory.Reply + `","messages":[]}`,
 	})
 	empty.expect(t, "channels show empty", 0, "", "")
-	newCannedMem(t, map[string]string{proto.MemGetHistory.Type: ""}).expect(t, "channels show much", 1, "", "Error [too_large]: too much; for the last 100 of them: -n 100\n")
+	newCannedMem(t, map[string]string{proto.MemGetHistory.Type: ""}).expect(t, "channels show much", 1, "", "Error [internal]: too much; for the last 100 of them: -n 100\n")
 }

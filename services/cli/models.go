@@ -55,7 +55,7 @@ func models(ctx context.Context, env *command.Env, words []string) error {
 			env.Say("No models found.")
 			return nil
 		}
-		return proto.Errorf(proto.CodeNotFound, "no model's name has %q; zino models lists all", strings.Join(words, " "))
+		return proto.Errorf(proto.CodeInvalid, "no model's name has %q; zino models lists all", strings.Join(words, " "))
 	}
 	if env.JSON() {
 		return env.Print(func(w io.Writer) error { return render.JSONList(w, models) })

@@ -43,9 +43,9 @@ func TestModels(t *testing.T) {
 	}{
 		{"", "MODEL              PROVIDER   CONTEXT  EFFORT\nclaude-sonnet-5-5  anthropic  200000   low high\nodd^[[31m          openai     -        -\n", warned, "", 0},
 		{"SONNET 5-5 --provider anthropic", "MODEL              PROVIDER   CONTEXT  EFFORT\nclaude-sonnet-5-5  anthropic  200000   low high\n", warned, "anthropic", 0},
-		{"sonnet gpt", "", warned + "Error [not_found]: no model's name has \"sonnet gpt\"; zino models lists all\n", "", 1},
+		{"sonnet gpt", "", warned + "Error [usage]: no model's name has \"sonnet gpt\"; zino models lists all\n", "", 1},
 		{"--provider ollama", "", "No models found.\n", "ollama", 0},
-		{"--provider gemini", "", "Error [unavailable]: cannot list the models of gemini\n", "gemini", 1},
+		{"--provider gemini", "", "Error [internal]: cannot list the models of gemini\n", "gemini", 1},
 	} {
 		status, out, stderr := run(t, newWorld(t).command(append([]string{"--socket", socket, "models"}, strings.Fields(test.args)...)...), "")
 		asked := <-requests

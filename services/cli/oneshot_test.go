@@ -131,7 +131,7 @@ func TestDeniedByHost(t *testing.T) {
 func TestNoModel(t *testing.T) {
 	w := newWorld(t)
 	status, _, stderr := run(t, w.command("hello", "you"), "")
-	const want = "Error [unavailable]: no model is connected: run `zino auth set PROVIDER` or "
+	const want = "Error [internal]: no model is connected: run `zino auth set PROVIDER` or "
 	if status != 1 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}

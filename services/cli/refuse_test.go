@@ -23,7 +23,7 @@ func TestServiceGivesUp(t *testing.T) {
 		cmd := w.command(args...)
 		cmd.Path = zino
 		cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY=k")
-		expect(t, cmd, "", 1, "", "Error [unavailable]: the service daemon does not start: its file is wrong\n")
+		expect(t, cmd, "", 1, "", "Error [internal]: the service daemon does not start: its file is wrong\n")
 	}
 	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }

@@ -111,7 +111,7 @@ func TestReplWhere(t *testing.T) {
 	for name, text := range map[string]string{"own.toml": "[repl]\nsocket = \"own.sock\"\n", "none.toml": "[repl]\nsocket = \"none.sock\"\n", "other.toml": ""} {
 		zinotest.Write(t, filepath.Join(w.cwd, name), text)
 	}
-	const none = "Error [unavailable]: no REPL is running; start one with zino repl, in the directory that its files belong to\n"
+	const none = "Error [internal]: no REPL is running; start one with zino repl, in the directory that its files belong to\n"
 	for _, test := range []struct {
 		args, shows string
 		own         bool // start the user's REPL first
@@ -154,7 +154,7 @@ func TestReplForbidden(t *testing.T) {
 		cmd = asNobody(t, w, cmd)
 	}
 	status, out, stderr := run(t, cmd, "")
-	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [denied]: you may not use the REPL that is there: Could not connect to repl: ") || !strings.HasSuffix(stderr, "permission denied\n") {
+	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: you may not use the REPL that is there: Could not connect to repl: ") || !strings.HasSuffix(stderr, "permission denied\n") {
 		t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 }

@@ -120,7 +120,7 @@ func TestRepl(t *testing.T) {
 	second := w.command("repl", "--http", "127.0.0.1:0")
 	second.Path = zino
 	status, out, stderr = run(t, second, "")
-	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [busy]: a REPL is running already, on ") || strings.Count(stderr, "\n") != 1 {
+	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: a REPL is running already, on ") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("a second: status %d, stderr %q", status, stderr)
 	}
 	x.Type("\x03")
@@ -206,7 +206,7 @@ func TestReplRefuses(t *testing.T) {
 		status       int
 		stderr       string
 	}{
-		{"--http " + taken, "", 1, "Error [busy]: " + taken + " is in use, by another REPL perhaps; name another address with zino repl --http or [repl] http\n"},
+		{"--http " + taken, "", 1, "Error [internal]: " + taken + " is in use, by another REPL perhaps; name another address with zino repl --http or [repl] http\n"},
 		{"--http 127.0.0.1:99999", "", 1, "Error [internal]: [repl] http: listen tcp: address 99999: invalid port\n"},
 		{"", "[repl]\ndir = \"none\"\n", 1, "Error [usage]: [repl] dir: CWD/none is not a directory\n"},
 		{"--http 127.0.0.1:0", "[repl]\nserve = \"none\"\n", 1, "Error [usage]: [repl] serve: CWD/none is not a directory\n"},

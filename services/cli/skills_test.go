@@ -36,7 +36,7 @@ disk     json    host     ok            -
 `, "")
 	f.expect(t, "skills check", 1, "Warning: /p:3: unknown\n/b/SKILL.md:1: has no description\n5 skills, 1 broken, 1 warning\n", "")
 	f.expect(t, "skills show pdf", 0, "pdf  (folder, project, ok)\n"+dir+"/SKILL.md\nWarning: /p:3: unknown\n\n---\ndescription: Fills \"forms\".\n---\nBody ^[[31m\n", "")
-	f.expect(t, "skills show pfd", 1, "", "Error [not_found]: no skill \"pfd\"; did you mean \"pdf\"?\n")
+	f.expect(t, "skills show pfd", 1, "", "Error [usage]: no skill \"pfd\"; did you mean \"pdf\"?\n")
 	if _, out, _ := run(t, f.command(t, "skills", "list", "--json"), ""); !strings.HasPrefix(out, `{"name":"pdf","description":"Fills \"forms\".","kind":"folder","dir":"`) || strings.Count(out, "\n") != 5 {
 		t.Errorf("list --json: %s", out)
 	}
@@ -47,7 +47,7 @@ func TestSkillsCheckDir(t *testing.T) {
 	t.Parallel()
 	f := newFakeContext(t)
 	dir := zinotest.Dir(t)
-	f.expect(t, "skills check "+dir, 1, "", "Error [not_found]: "+dir+" has no folder with a file SKILL.md\n")
+	f.expect(t, "skills check "+dir, 1, "", "Error [usage]: "+dir+" has no folder with a file SKILL.md\n")
 	zinotest.WriteFiles(t, dir, map[string]string{
 		"a/SKILL.md": "---\ndescription: Good.\n---\n",
 		"b/SKILL.md": "---\nname: c\ndescription: Another name.\n---\n",

@@ -156,7 +156,7 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 	status, _, stderr := run(t, w.command("--socket", "none", "describe", "mem"), "")
-	if status != 1 || !strings.HasPrefix(stderr, "Error [unavailable]: Could not connect to daemon: ") {
+	if status != 1 || !strings.HasPrefix(stderr, "Error [internal]: Could not connect to daemon: ") {
 		t.Errorf("no daemon: status %d, stderr %q", status, stderr)
 	}
 }

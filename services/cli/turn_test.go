@@ -365,7 +365,7 @@ func TestExecLost(t *testing.T) {
 		}
 		c.hangUp()
 	})
-	for args, want := range map[string]string{"exec -p hi": "", "exec --json -p hi": `{"type":"error","message":"Connection lost. The turn may go on: zino attach 5b0c1e52","code":"unavailable","kind":"unavailable"}` + "\n"} {
+	for args, want := range map[string]string{"exec -p hi": "", "exec --json -p hi": `{"type":"error","message":"Connection lost. The turn may go on: zino attach 5b0c1e52","code":"unavailable","kind":"internal"}` + "\n"} {
 		cmd := s.command(t, strings.Fields("--session 5b0c "+args)...)
 		cmd.Env = append(cmd.Env, "CLI_TEST_RECONNECT=0s")
 		status, out, stderr := run(t, cmd, "")

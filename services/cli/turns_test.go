@@ -131,7 +131,7 @@ func TestStopAndSay(t *testing.T) {
 		{"stop", 2, "", "Error [usage]: zino stop: name one session by its id, or by the beginning of it; try zino stop --help\n", "", "", ""},
 		{"say 5b0c use the other file", 0, "Queued for the next inference.\n", "", "turn_say", "text", `"use the other file"`},
 		{"say 5b0c and then --queue", 0, "Queued as the next turn.\n", "", "turn_say", "mode", `"queue"`},
-		{"say 5b0c too late", 1, "", "Error [not_found]: no turn is open in session " + session + "\n", "", "", ""},
+		{"say 5b0c too late", 1, "", "Error [session]: no turn is open in session " + session + "\n", "", "", ""},
 		{"say 5b0c", 2, "", "Error [usage]: zino say: name the text behind the id; try zino say --help\n", "", "", ""},
 		{"say hello to all", 2, "", "Error [usage]: No session \"hello\". To send this as a message: zino -- say hello to all\n", "", "", ""},
 		{"attach nothing", 1, "", "Error [session]: No session \"nothing\".\n", "", "", ""},
@@ -162,9 +162,9 @@ func TestAttach(t *testing.T) {
 	}{
 		{"running", message + "\n" + liveLine + "\n" + strings.Replace(replayed, `"replay":true,`, "", 1) + "\n" + endedLine + "\n" + followLine, 0, "Hello there.\n", "> hi\n"},
 		{"ended", message + "\n" + replayed + "\n" + endedLine + "\n" + followLine, 0, "Hello there.\n", "> hi\n"},
-		{"fails", message + "\n" + liveLine + "\n" + failed + "\n" + followLine, 1, "", "> hi\nError [unavailable]: no key\n"},
-		{"had failed", message + "\n" + failed + "\n" + followLine, 0, "", "> hi\nError [unavailable]: no key\n"},
-		{"unknown", `{"type":"error","code":"not_found","message":"no turn in session ` + session + `"}`, 1, "", "Error [not_found]: no turn in session " + session + "\n"},
+		{"fails", message + "\n" + liveLine + "\n" + failed + "\n" + followLine, 1, "", "> hi\nError [internal]: no key\n"},
+		{"had failed", message + "\n" + failed + "\n" + followLine, 0, "", "> hi\nError [internal]: no key\n"},
+		{"unknown", `{"type":"error","code":"not_found","message":"no turn in session ` + session + `"}`, 1, "", "Error [session]: no turn in session " + session + "\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -260,7 +260,7 @@ func TestDetach(t *testing.T) {
 	expect(t, s.command(t, "exec", "--detach", "-p", "hi"), "", 0, session+"\n", note)
 	expect(t, s.command(t, "exec", "--detach", "--json", "-p", "hi"), "", 0,
 		`{"type":"header","schema":"zino.events","version":1,"session_id":"`+session+`"}`+"\n"+startedLine+"\n", note)
-	expect(t, newWorld(t).command("exec", "--detach", "-p", "hi"), "", 1, "", "Error [unavailable]: --detach needs a running constellation: start zino up, or the service\n")
+	expect(t, newWorld(t).command("exec", "--detach", "-p", "hi"), "", 1, "", "Error [internal]: --detach needs a running constellation: start zino up, or the service\n")
 	for _, flags := range []string{"--no-save", "--input json --json"} {
 		args := append([]string{"exec", "--detach", "-p", "hi"}, strings.Fields(flags)...)
 		if status, _, stderr := run(t, s.command(t, args...), ""); status != 2 {

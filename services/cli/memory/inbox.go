@@ -213,7 +213,7 @@ func proposalIDs(cmd *cobra.Command, args []string) (ids []int, err error) {
 // explainProposal adds to the error of an unknown proposal where to find the others.
 func explainProposal(err error) error {
 	if e, ok := errors.AsType[*proto.Error](err); ok && e.Code == proto.CodeNotFound {
-		return proto.Errorf(proto.CodeNotFound, "%s; zino memory inbox shows those that wait", e.Message)
+		return proto.Errorf(proto.CodeInvalid, "%s; zino memory inbox shows those that wait", e.Message)
 	}
 	return err
 }

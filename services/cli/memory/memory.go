@@ -414,7 +414,7 @@ func parseID(cmd *cobra.Command, arg string) (int, error) {
 // explain rewords the error of a request about one memory.
 func explain(id int, err error) error {
 	if errors.Is(err, proto.ErrNotFound) {
-		return proto.Errorf(proto.CodeNotFound, "there is no memory %d; zino memory list shows those there are", id)
+		return proto.Errorf(proto.CodeInvalid, "there is no memory %d; zino memory list shows those there are", id)
 	}
 	return err
 }

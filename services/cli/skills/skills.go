@@ -103,9 +103,9 @@ func newShow(env *command.Env) *cobra.Command {
 					names = append(names, s.Name)
 				}
 				if len(names) == 0 {
-					return proto.Errorf(proto.CodeNotFound, "no skill %s: there are no skills", text.Quote(args[0]))
+					return proto.Errorf(proto.CodeInvalid, "no skill %s: there are no skills", text.Quote(args[0]))
 				}
-				return proto.Errorf(proto.CodeNotFound, "no skill %s; did you mean %s?", text.Quote(args[0]), text.Quote(config.Nearest(args[0], names)))
+				return proto.Errorf(proto.CodeInvalid, "no skill %s; did you mean %s?", text.Quote(args[0]), text.Quote(config.Nearest(args[0], names)))
 			})
 		},
 	}
@@ -162,7 +162,7 @@ cannot be used; warnings do not count.`,
 			}
 			skills := new(skill.Loader).Check(dir)
 			if len(skills) == 0 {
-				return proto.Errorf(proto.CodeNotFound, "%s has no folder with a file %s", text.VisibleLine(dir), skill.File)
+				return proto.Errorf(proto.CodeInvalid, "%s has no folder with a file %s", text.VisibleLine(dir), skill.File)
 			}
 			return check(env, skills)
 		},
