@@ -32,6 +32,7 @@ type following struct {
 	sent int64        // offset behind the last event that was sent
 
 	announced string // the turn whose notices were sent
+	noticed   int    // how many of them
 	waited    bool   // the end of the log was read once more
 }
 
@@ -292,18 +293,17 @@ func (f *following) replay(ctx context.Context) (ended bool, err error) {
 	return false, nil
 }
 
-// announce sends the notices about the prompt of a turn behind its user's message.
+// announce sends the notices of a turn behind its user's message.
 func (f *following) announce(payload []byte) error {
-	id := f.announced
 	f.session.mu.Lock()
 	var notices []proto.Raw
 	for _, t := range append(f.turns[:len(f.turns):len(f.turns)], f.recent...) {
-		if t.id != id && len(t.notices) > 0 && t.id == turnOf(payload) {
-			id, notices = t.id, t.notices
+		if t.id != f.announced && len(t.notices) > 0 && t.id == turnOf(payload) {
+			notices = slices.Clone(t.notices)
+			f.announced, f.noticed = t.id, len(notices)
 		}
 	}
 	f.session.mu.Unlock()
-	f.announced = id
 	for _, notice := range notices {
 		if err := f.out.Frame(notice); err != nil {
 			return err
@@ -383,11 +383,14 @@ func (f *following) sendLive(t *turn) {
 	if t.stalled != "" {
 		f.follower.add(t.noticePacket(proto.NoticeStorage, t.stalled))
 	}
-	if len(t.notices) > 0 && f.announced != t.id && t.state == proto.TurnRunning {
-		f.announced = t.id
-		for _, notice := range t.notices {
+	if t.state == proto.TurnRunning {
+		if f.announced != t.id {
+			f.announced, f.noticed = t.id, 0
+		}
+		for _, notice := range t.notices[min(f.noticed, len(t.notices)):] {
 			f.follower.add(packet{payload: notice, turn: t.id})
 		}
+		f.noticed = len(t.notices)
 	}
 	if t.relay == nil {
 		return

@@ -49,6 +49,34 @@ func TestNoticesBeforeFollower(t *testing.T) {
 	}
 }
 
+// TestNoticesAfterTurn checks that a follower that comes in the middle or behind the end of
+// a turn gets the notices that a person should have of its run, once.
+func TestNoticesAfterTurn(t *testing.T) {
+	sent, proceed := make(chan struct{}), make(chan struct{})
+	e := newResumeEnv(t, func(r *run) (proto.Text, error) {
+		err := r.send(`{"type":"notice","kind":"warning","text":"1 image left out"}`)
+		close(sent)
+		if err := errors.Join(err, rpctest.Until(r.ctx, proceed)); err != nil {
+			return proto.Text{}, err
+		}
+		return answer(r)
+	})
+	e.startTurn("hi", "")
+	zinotest.Receive(t, "the notice", sent)
+	c := e.dial()
+	c.Send(`{"type":"turn_follow","session_id":"s-1"}`)
+	middle := plainPackets(c.Packets(3)) // running, user_message, then the notice and live in either order
+	close(proceed)
+	const notice = `{"type":"notice","kind":"warning","text":"1 image left out","turn":"t"}`
+	for name, packets := range map[string][]string{"middle": append(middle, plainPackets(e.followed(c))...), "behind": plainPackets(e.followed(func() *rpctest.Conn {
+		late := e.dial()
+		late.Send(`{"type":"turn_follow","session_id":"s-1"}`)
+		return late
+	}()))} {
+		zinotest.Equal(t, name, strings.Count(strings.Join(packets, "\n"), notice), 1)
+	}
+}
+
 // TestLostRunNotices checks what followers get of a run that is lost in an inference: that
 // its text is void, that the turn goes on, and the attempt with the text. A follower that
 // comes while the turn waits for the attempt, and one that connects again from its last

@@ -14,7 +14,8 @@ import (
 	"zino/proto"
 )
 
-// noticesMax is how many notices of an inference are kept for followers that come later.
+// noticesMax is how many notices of an inference, and of a turn, are kept for followers
+// that come later.
 const noticesMax = 8
 
 // relay stores the packets of an answer and passes them on: to the followers of the
@@ -46,7 +47,7 @@ type relay struct {
 	text    []byte        // of it
 	running []*callOutput // the running calls, in the order of their start
 	asks    string        // the request for an approval that a call waits for
-	notices []proto.Raw   // since the last inference, at most noticesMax
+	notices []proto.Raw   // of a pause since the last inference, at most noticesMax
 
 	reported []string    // jobs whose end is among the messages so far
 	agents   []*subAgent // of the present batch
@@ -389,11 +390,19 @@ func (r *relay) done(text proto.Text) error {
 // watch collects the output of the running calls.
 func (r *relay) watch(typ string, payload []byte) error {
 	if typ == proto.TypeNotice {
-		defer r.lock()()
-		if len(r.notices) == noticesMax {
-			r.notices = slices.Delete(r.notices, 0, 1)
+		var notice proto.Notice
+		if err := wire.DecodeReply(payload, &notice); err != nil {
+			return err
 		}
-		r.notices = append(r.notices, r.turn.mark(payload))
+		defer r.lock()()
+		list := &r.notices
+		if notice.Kind != proto.NoticeRetry && notice.Kind != proto.NoticeWait {
+			list = &r.turn.notices
+		}
+		if len(*list) >= noticesMax {
+			*list = slices.Delete(*list, 0, 1)
+		}
+		*list = append(*list, r.turn.mark(payload))
 		return nil
 	}
 	if typ != proto.TypeToolStarted && typ != proto.TypeToolOutput {

@@ -75,7 +75,7 @@ type turn struct {
 	durable    bool          // an event of it is stored
 	err        *proto.Error
 	refused    chan struct{}  // closed when err says why it cannot run
-	notices    []proto.Raw    // packets about its prompt
+	notices    []proto.Raw    // packets about its prompt and what a person should know of its run
 	relay      *relay         // of a running turn
 	file       *clientFile    // that a call waits for
 	silent     bool           // the clients have not answered about a file: they are not asked
