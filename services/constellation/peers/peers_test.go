@@ -99,7 +99,7 @@ ttrpc decide themselves when they write: both columns measure the same there.
 
 const aboutSearches = `Wall time, p50 of 50 queries, over that of search_hard. Texts of 40 words with the distribution of
 natural language; a result needs any word of the query (OR in FTS5), the ten best are returned with
-their text. SQLite is modernc.org/sqlite, in Go; the one in C is faster, by about two times. It
+their text. SQLite is modernc.org/sqlite, in Go; the one in C was not measured. It
 runs in the client's process, with a file, WAL, no sync, the stemmer porter and the ranking bm25;
 search_hard is asked over its socket. The rankings differ: memories are ranked by TF-IDF with
 stems and forms of words, and among equals the latest comes first, so that queries of one
