@@ -70,8 +70,8 @@ load: build ## 200 streaming clients, 1,000 connections, 10,000 requests, 100 fo
 growth: build ## the cost as histories, memories, sessions, pages and followers grow
 	@cd services/constellation/bench && go test -count=1 -timeout 10m -run '^TestLoadAndGrowth$$' -args -growth.table
 
-soak: ## MINUTES=20 of mixed traffic with random kills: a verdict, and plots in soak/
-	@cd services/constellation/soak && go test -count=1 -timeout 0 -run '^TestSoak$$' -args -soak.minutes=$(or $(MINUTES),20) -soak.pace=$(or $(PACE),100ms) -soak.out='$(CURDIR)/soak'
+soak: ## MINUTES=20 of mixed traffic with random kills: a verdict and plots
+	@cd services/constellation/soak && go test -count=1 -timeout 0 -run '^TestSoak$$' -args -soak.minutes=$(or $(MINUTES),20) -soak.pace=$(or $(PACE),100ms) -soak.page='$(CURDIR)/docs/performance.md'
 
 compare-pages: build ## compare what a model reads of a page with two MCP servers for browsers (npm)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \

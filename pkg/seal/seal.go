@@ -158,8 +158,8 @@ func (b *Box) decrypt(ctx context.Context, blob string) ([]byte, error) {
 var errBadReply = errors.New("systemd's service for credentials sends no valid reply")
 
 // call calls a method of the service and returns what it answers. The protocol is varlink:
-// one object of JSON each way, with a NUL at its end. In the scope of the caller's own user
-// the service asks nobody for permission.
+// one JSON object each way, terminated by NUL. In the scope of the caller's own user the
+// service requires no authorisation.
 func (b *Box) call(ctx context.Context, method string, parameters map[string]string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

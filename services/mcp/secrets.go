@@ -70,7 +70,7 @@ func secretsDir(personal bool, dataDir string) (string, error) {
 	return filepath.Join(base, "mcp"), err
 }
 
-// load returns the bytes of the file; nil: there is none.
+// load returns the bytes of the file, nil if the file does not exist.
 func (s *secrets) load() ([]byte, error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, secretsFile), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {

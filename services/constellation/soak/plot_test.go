@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"zino/services/constellation/measure"
 )
 
-// plots writes NAME.svg for each service and for the files.
+// plots writes soak-NAME.svg for each service and for the files.
 func (r *run) plots() error {
 	r.series.mu.Lock()
 	defer r.series.mu.Unlock()
@@ -26,7 +27,7 @@ func (r *run) plots() error {
 				kills = append(kills, k.time)
 			}
 		}
-		errs = append(errs, os.WriteFile(filepath.Join(r.out, name+".svg"), []byte(plot(name, panels, points, kills)), 0o644))
+		errs = append(errs, os.WriteFile(filepath.Join(r.out, "soak-"+name+".svg"), []byte(plot(name, panels, points, kills)), 0o644))
 	}
 	return errors.Join(errs...)
 }
@@ -53,4 +54,20 @@ func plot(title string, panels []string, points []point, kills []time.Time) stri
 		drawing.Panels = append(drawing.Panels, panel)
 	}
 	return drawing.SVG()
+}
+
+// section returns the report of a run with its plots, which are in the directory
+// performance beside the page.
+func section(report string, plots []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## Hours of traffic with kills\n\n%s\n\n", measure.Run())
+	b.WriteString("Turns, jobs, memories, live pages and MCP calls at once, by `make soak`. In the first half a\n" +
+		"random service is killed with SIGKILL again and again; the second half is undisturbed, and shows\n" +
+		"whether anything grows. Each acknowledged write is read back.\n\n")
+	fmt.Fprintf(&b, "```text\n%s```\n", report)
+	for _, p := range plots {
+		name := filepath.Base(p)
+		fmt.Fprintf(&b, "\n![%s](performance/%s)\n", strings.TrimSuffix(name, ".svg"), name)
+	}
+	return b.String()
 }

@@ -3,8 +3,8 @@
 // service again and again; the second half is undisturbed, and shows whether anything
 // grows. It ends at the first acknowledged write that cannot be read back.
 //
-// The directory of the results gets report.txt, and a plot in SVG for each service and for
-// the files.
+// It writes a plot in SVG for each service and for the files, and its report into
+// docs/performance.md.
 package soak_test
 
 import (
@@ -46,8 +46,7 @@ func defaults(bin, out string, length, pace time.Duration) options {
 	}
 }
 
-// soak runs the traffic and writes the report and the plots. It returns an error if the
-// verdict is not ok.
+// soak runs the traffic and writes the plots. It returns an error if the verdict is not ok.
 func soak(ctx context.Context, o options) (report string, err error) {
 	if o.bin, err = filepath.Abs(o.bin); err != nil {
 		return "", err
@@ -70,7 +69,7 @@ func soak(ctx context.Context, o options) (report string, err error) {
 		failure = fmt.Errorf("%d operations failed while no service was killed", run.failedAfter)
 	}
 	report = run.report(failure)
-	return report, errors.Join(failure, os.WriteFile(filepath.Join(o.out, "report.txt"), []byte(report), 0o644), run.plots())
+	return report, errors.Join(failure, run.plots())
 }
 
 // quiet returns when the processes that were started after the last kill have settled.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"zino/pkg/zinotest"
+	"zino/services/constellation/measure"
 )
 
 // sampled returns the samples of an hour, one a minute, of a service whose measures are
@@ -79,7 +80,7 @@ func TestPlotHasCurvesAndKills(t *testing.T) {
 
 var (
 	minutes = flag.Float64("soak.minutes", 0, "length of the run (make soak); 0: a test of the soak itself")
-	results = flag.String("soak.out", "", "with -soak.minutes: directory for the report and the plots")
+	page    = flag.String("soak.page", "", "with -soak.minutes: Markdown file for the report; the plots go to the directory performance beside it")
 	pace    = flag.Duration("soak.pace", 100*time.Millisecond, "with -soak.minutes: pause of each client between two operations")
 )
 
@@ -90,9 +91,11 @@ func TestSoak(t *testing.T) {
 	bin, out := t.TempDir(), t.TempDir()
 	zinotest.Must(t, zinotest.Build(bin, "zino/services/..."))
 	if *minutes > 0 {
-		report, err := soak(t.Context(), defaults(bin, *results, time.Duration(*minutes*float64(time.Minute)), *pace))
+		out := filepath.Join(filepath.Dir(*page), "performance")
+		report, err := soak(t.Context(), defaults(bin, out, time.Duration(*minutes*float64(time.Minute)), *pace))
 		fmt.Print(report)
-		zinotest.Must(t, err)
+		plots, _ := filepath.Glob(filepath.Join(out, "soak-*.svg")) // the pattern is valid
+		zinotest.Must(t, errors.Join(err, measure.Section(*page, "soak", section(report, plots))))
 		return
 	}
 	o := defaults(bin, out, 10*time.Minute, 50*time.Millisecond)
@@ -111,7 +114,7 @@ func TestSoak(t *testing.T) {
 	}
 	zinotest.Contains(t, "report", report, "verdict: ok, too short to judge growth", " kills in the first ")
 	for _, name := range []string{"mem", "daemon", "repl", files} {
-		if _, err := os.Stat(filepath.Join(out, name+".svg")); err != nil {
+		if _, err := os.Stat(filepath.Join(out, "soak-"+name+".svg")); err != nil {
 			t.Error(err)
 		}
 	}
