@@ -1,5 +1,13 @@
 package bench_test
 
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"zino/pkg/config"
+)
+
 // streamTask and streamResult are those of testdata/peer.
 type streamTask struct {
 	Path          string
@@ -19,13 +27,19 @@ type streamResult struct {
 const chain = "client, zino-daemon, zino-agr, source on one core, WARN; no hop: client, source"
 
 // hops starts the chain without the services that the daemon calls before the agent;
-// it continues without them.
+// it continues without them. The daemon finds its salt for masks, which it creates and
+// syncs once in the life of a host.
 func (b *bench) hops() (*constellation, error) {
 	peer, err := b.program("peer")
 	if err != nil {
 		return nil, err
 	}
-	return b.constellation(true, nil, map[string][]string{"rtr": {peer, "source"}}, "daemon", "agr", "rtr")
+	var failed error
+	c, err := b.constellation(true, func(c *config.Config) {
+		dir := filepath.Join(c.Mem.DataDir, "daemon")
+		failed = errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "mask.salt"), make([]byte, 32), 0o600))
+	}, map[string][]string{"rtr": {peer, "source"}}, "daemon", "agr", "rtr")
+	return c, errors.Join(failed, err)
 }
 
 func (c *constellation) through(message, warm string) streamTask {
