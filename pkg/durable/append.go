@@ -28,9 +28,9 @@ func (t *Tx) End() int64 {
 // closing ends a file with an array.
 const closing = "\n]"
 
-// Append writes objects behind the last one and returns when they are on disk.
-// After an error the file is unchanged. Line breaks in an object, which can only
-// be white space, are removed.
+// Append writes objects, which must be valid JSON, behind the last one and returns
+// when they are on disk. After an error the file is unchanged. Line breaks in an
+// object, which can only be white space, are removed.
 func (t *Tx) Append(objects [][]byte) error {
 	f := t.f
 	switch {
@@ -56,7 +56,15 @@ func (t *Tx) Append(objects [][]byte) error {
 		next.end, next.rest = next.end-int64(len(closing)), []byte(closing)
 	}
 	next.print = bytes.Clone(data[max(0, len(data)-printSize):])
-	return f.setTip(next)
+	written := valid{f.gen, next.end, len(objects)}
+	if f.valid.gen == f.gen && f.valid.end == f.tip.end {
+		written.rows += f.valid.rows
+	}
+	if err := f.setTip(next); err != nil {
+		return err
+	}
+	f.valid = written
+	return nil
 }
 
 // encode returns what to write at the end of the file.

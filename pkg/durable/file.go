@@ -94,8 +94,9 @@ type tip struct {
 
 const printSize = 64
 
-// valid are the last rows up to an offset that are known to be valid JSON. Bytes before
-// the end of an object do not change within a generation.
+// valid are the last rows up to an offset that are known to be valid JSON, because Last
+// has checked or Append has written them. Bytes before the end of an object do not change
+// within a generation.
 type valid struct {
 	gen  uint64
 	end  int64
