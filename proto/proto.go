@@ -51,7 +51,7 @@ type Info struct {
 	Response reflect.Type // the reply's struct
 }
 
-var methods []Info
+var methods = make([]Info, 0, 200) // more than there are: growing would copy at each start
 
 // Methods lists every method of the contract in the order of declaration.
 func Methods() []Info { return methods }

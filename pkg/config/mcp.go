@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"zino/proto"
 )
@@ -50,7 +51,9 @@ func defaultMCP() MCP {
 
 const mcpServers = "mcp.servers."
 
-var mcpName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+// mcpName is compiled on first use: every program of Zino reads a configuration, and few name
+// a server.
+var mcpName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`) })
 
 // generic returns the name of a key with * for the names that the user chooses.
 func generic(name string) string {
@@ -75,7 +78,7 @@ func (c *Config) mcpRules() (rules []rule) {
 		for _, r := range s.rules() {
 			rules = append(rules, rule{mcpServers + name + r.key, r.ok, r.want})
 		}
-		rules = append(rules, rule{mcpServers + name, mcpName.MatchString(name), "called by at most 32 small letters, digits, _ and -, a letter or digit first"})
+		rules = append(rules, rule{mcpServers + name, mcpName().MatchString(name), "called by at most 32 small letters, digits, _ and -, a letter or digit first"})
 	}
 	return rules
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // hasSubcommands are the programs whose second word says what they do: a grant for
@@ -31,12 +32,17 @@ var runsOthers = []string{
 var (
 	// knownWords is a simple command without expansions, quotes, redirections and
 	// assignments: words that the shell passes on as they are.
-	knownWords = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=^-]+( +[A-Za-z0-9_./:,@%+=^-]+)*$`)
-	subcommand = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	knownWords = lazy(`^[A-Za-z0-9_./:,@%+=^-]+( +[A-Za-z0-9_./:,@%+=^-]+)*$`)
+	subcommand = lazy(`^[a-z][a-z0-9-]*$`)
 	// relativeName is a name of a file below the working directory.
-	relativeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
-	version      = regexp.MustCompile(`[0-9.]+$`)
+	relativeName = lazy(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
+	version      = lazy(`[0-9.]+$`)
 )
+
+// lazy compiles an expression on first use: few runs of zino propose a pattern.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // Pattern returns the pattern that is proposed for a command: the program with its subcommand
 // or target, "git push *", "make *". Other programs have no words that say what they do, so
@@ -44,24 +50,24 @@ var (
 // must not allow more than a person expects: for words that the shell expands, several
 // commands, interpreters and wrappers it is the command itself.
 func Pattern(command string) string {
-	if !knownWords.MatchString(command) {
+	if !knownWords().MatchString(command) {
 		return command
 	}
 	words := strings.Fields(command)
 	name := words[0]
 	switch {
-	case strings.ContainsAny(name, "/="), slices.Contains(runsOthers, name), slices.Contains(runsOthers, version.ReplaceAllString(name, "")):
+	case strings.ContainsAny(name, "/="), slices.Contains(runsOthers, name), slices.Contains(runsOthers, version().ReplaceAllString(name, "")):
 		return command
 	case slices.Contains(hasTargets, name):
 		return name + " *"
 	case slices.Contains(hasSubcommands, name):
-		if len(words) < 2 || !subcommand.MatchString(words[1]) || slices.Contains(runSubcommands, words[1]) {
+		if len(words) < 2 || !subcommand().MatchString(words[1]) || slices.Contains(runSubcommands, words[1]) {
 			return command
 		}
 		return name + " " + words[1] + " *"
 	}
 	last := words[len(words)-1]
-	if len(words) > 1 && relativeName.MatchString(last) && !strings.Contains(last, "..") {
+	if len(words) > 1 && relativeName().MatchString(last) && !strings.Contains(last, "..") {
 		return strings.Join(words, " ") + "*"
 	}
 	return command

@@ -5,13 +5,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/cli/connect"
 )
 
-var slashWord = regexp.MustCompile(`^/[a-z][A-Za-z0-9_:-]*$`)
+var slashWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[a-z][A-Za-z0-9_:-]*$`) })
 
 // Slash makes a message a command if its first word is one that the daemon lists. Anything
 // else stays text.
@@ -21,7 +22,7 @@ func Slash(ctx context.Context, d *connect.Daemon, req *proto.Chat) {
 	if i := strings.IndexAny(message, " \t\r\n"); i >= 0 {
 		word, arguments = message[:i], strings.TrimSpace(message[i:])
 	}
-	if !slashWord.MatchString(word) || !strings.HasPrefix(req.Message, word) { // a blank in front makes it text
+	if !slashWord().MatchString(word) || !strings.HasPrefix(req.Message, word) { // a blank in front makes it text
 		return
 	}
 	list, err := rpc.Call(ctx, d.Client, proto.DaemonCommands, proto.ListCommands{Root: req.Root})

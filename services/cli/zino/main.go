@@ -1,4 +1,10 @@
 // Command zino is the client in front of the constellation.
+//
+// It is never busy on many CPUs: to read the CPU limit of its cgroup at each start costs more
+// than the limit saves.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
 package main
 
 import (
