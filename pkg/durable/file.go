@@ -68,6 +68,7 @@ type File struct {
 	turn chan struct{} // holds a token during every View and Update; guards what follows
 
 	f        *os.File
+	opened   fs.FileInfo // of f, when it was opened: it identifies the inode
 	readOnly bool        // f cannot be written
 	now      fs.FileInfo // of f, when it was locked
 	tip      tip
@@ -184,10 +185,14 @@ func (f *File) acquire(ctx context.Context, how access) error {
 				return err
 			}
 			f.f = open
+			if f.opened, err = open.Stat(); err != nil {
+				f.drop()
+				return err
+			}
 		}
 		err := Lock(ctx, f.f)
 		if err == nil {
-			f.now, err = named(f.f, f.root, f.name)
+			f.now, err = named(f.opened, f.root, f.name)
 		}
 		if err == nil && f.now != nil {
 			return nil

@@ -79,9 +79,12 @@ func TryLockFile(root *os.Root, name string) (*LockFile, error) {
 		}
 		// Unlock removes the file before it releases the lock: after flock the name
 		// may belong to another file.
-		err = TryLock(f)
+		fi, err := f.Stat()
 		if err == nil {
-			fi, err := named(f, root, name)
+			err = TryLock(f)
+		}
+		if err == nil {
+			fi, err = named(fi, root, name)
 			if fi != nil {
 				return &LockFile{root, name, f}, nil
 			}
@@ -126,20 +129,17 @@ func (l *LockFile) Unlock() error {
 	return errors.Join(err, l.f.Close())
 }
 
-// named returns the FileInfo of f, or nil if name does not refer to f any more.
-func named(f *os.File, root *os.Root, name string) (fs.FileInfo, error) {
+// named returns the FileInfo of the open file, or nil if name does not refer to it any
+// more.
+func named(open fs.FileInfo, root *os.Root, name string) (fs.FileInfo, error) {
 	now, err := root.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
+	if err != nil || !os.SameFile(now, open) {
 		return nil, err
 	}
-	fi, err := f.Stat()
-	if err != nil || !os.SameFile(now, fi) {
-		return nil, err
-	}
-	return fi, nil
+	return now, nil
 }
 
 // openPrivate opens a file and removes the permissions of group and others, which
