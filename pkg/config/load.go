@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -233,16 +234,17 @@ func (c *Config) installable() map[string]*string {
 // does not set: the first that exists in dirs or in the installation, else the one
 // in dirs[0].
 func (c *Config) Locate(dirs ...string) {
+	places := slices.Concat(dirs, installation())
 	defaults := Default().installable()
 	for key, path := range c.installable() {
 		if !c.IsSet(key) {
-			*path = locate(*defaults[key], dirs)
+			*path = locate(*defaults[key], places)
 		}
 	}
 }
 
 func locate(name string, dirs []string) string {
-	for _, dir := range append(dirs[:len(dirs):len(dirs)], installation()...) {
+	for _, dir := range dirs {
 		path := filepath.Join(dir, name)
 		if _, err := os.Stat(path); err == nil {
 			return path

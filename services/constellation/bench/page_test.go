@@ -21,6 +21,9 @@ type remark struct {
 	why    string // the reason of a missed goal, from a profile
 }
 
+// startOfZino is where the time of a start of zino goes: perf and experiments of November 2026.
+const startOfZino = "of 2.2 ms, a Go program that only connects takes 0.9 (1.5x) and one that links the packages of zino and only connects 1.6 (2.5x); net/http with TLS and YAML, which only other commands use, take about 0.3 of it; the rest is building all commands, starting the threads of os/signal and reading the configuration; 570 page faults are a third of the CPU time"
+
 // remarks by the name of the line.
 var remarks = map[string]remark{
 	"ping, kept connection":                                       {before: "1.12x"},
@@ -32,7 +35,7 @@ var remarks = map[string]remark{
 	"3 hops, a chunk a millisecond, CPU per hop":                  {before: "46 us, 1.35x"},
 	"zino exec, first token from provider to stdout, added":       {before: "0.4 ms"},
 	"zino exec, first token from provider to stdout, added, cold": {before: "1.5 ms"},
-	"zino MESSAGE, start to first byte on the socket":             {before: "2.7 ms, 3.0x", why: "the start of zino alone takes 2.1 ms of CPU, an empty Go program 0.8 ms: how the difference divides between the initialization of packages and the pages of a binary of 15 MB was not profiled"},
+	"zino MESSAGE, start to first byte on the socket":             {before: "2.7 ms, 3.0x", why: startOfZino},
 	"a whole turn, 100 KB history, CPU of all services":           {before: "3.5 ms", why: "no part of the profile is as large as the difference: JSON 22 %, two fifths of it in zino-rtr, which validates the messages; Go's scheduler and epoll 16 %, 55 waits a turn; allocation and garbage collection 15 %; calls of the kernel for sockets and files 13 %; pkg/rpc 10 %; the runtime's monitor thread, which blocking calls wake in zino-mem and zino-rtr, 9 %; fdatasync 4 %"},
 	"idle constellation with a chat, after a turn, PSS":           {before: "39.8 MB", why: "two thirds are pages of seven separate binaries, each with its own runtime and codec"},
 	"idle constellation with a chat, after a turn, anonymous":     {before: "14.7 MB", why: "seven Go runtimes with 1.3 to 3 MB each; zino-daemon has the most"},
@@ -43,7 +46,7 @@ var remarks = map[string]remark{
 	"search_hard, 5 words, among 100k":                            {before: "0.75 ms", why: "5 us over the goal in this run; not profiled"},
 	"repl, save to reply":                                         {before: "154 ms"},
 	"ping, new connection, rpc.Call over a warm one":              {why: "as the line above, and a client with its buffers for each call"},
-	"zino, CPU until zino-chat runs":                              {why: "the start of zino alone takes 2.1 ms of CPU, an empty Go program 0.8 ms: how the difference divides between the initialization of packages and the pages of a binary of 15 MB was not profiled"},
+	"zino, CPU until zino-chat runs":                              {why: startOfZino},
 	"an answer of 3 s, a delta a millisecond, CPU":                {why: "not profiled yet"},
 	"one service, exec to first pong":                             {why: "zino-exc, the slowest, takes 1.6 ms of CPU for its start alone, twice an empty Go program"},
 	"idle constellation of 7, PSS in all":                         {why: "measured right after the start; some seconds and a turn later it is 38.6 MB, the line after the next"},
