@@ -38,8 +38,8 @@ var remarks = map[string]remark{
 	"zino MESSAGE, start to first byte on the socket":             {before: "2.7 ms, 3.0x", why: startOfZino},
 	"a whole turn, 100 KB history, CPU of all services":           {before: "3.5 ms", why: "no part of the profile is as large as the difference: JSON 22 %, two fifths of it in zino-rtr, which validates the messages; Go's scheduler and epoll 16 %, 55 waits a turn; allocation and garbage collection 15 %; calls of the kernel for sockets and files 13 %; pkg/rpc 10 %; the runtime's monitor thread, which blocking calls wake in zino-mem and zino-rtr, 9 %; fdatasync 4 %"},
 	"idle constellation with a chat, after a turn, PSS":           {before: "39.8 MB", why: "two thirds are pages of seven separate binaries, each with its own runtime and codec"},
-	"idle constellation with a chat, after a turn, anonymous":     {before: "14.7 MB", why: "seven Go runtimes with 1.3 to 3 MB each; zino-daemon has the most"},
-	"sh -c true through exc, CPU":                                 {before: "5.1x", why: "the supervisor is a start of zino-exc, which takes 1.6 ms of CPU, twice an empty Go program and more than twice the floor; the shell itself is one more floor"},
+	"idle constellation with a chat, after a turn, anonymous":     {before: "14.7 MB", why: "seven Go runtimes with 1.3 to 3 MB each; zino-daemon has the most, of it 0.3 MB allocated by package initialization (GODEBUG=inittrace=1), 0.1 MB in zino-ctx"},
+	"sh -c true through exc, CPU":                                 {before: "5.1x", why: "the supervisor, a start of zino-exc, takes 1.4 ms of CPU, of which an empty Go program takes 0.5 to 0.6 ms and the initialization of all packages 0.3 ms; the shell itself is one more floor"},
 	"append_history, not synced, CPU of mem":                      {before: "17 us", why: "a ping takes 3.4 us; of the rest the file takes two fifths (flock twice, stat twice, pwrite), the runtime's monitor thread, which these calls wake, more than a quarter, pkg/rpc a fifth, parsing a tenth"},
 	"append_history, synced":                                      {before: "1.7x", why: "a ping and an append without sync take 15 us of the difference; while fdatasync waits, the runtime hands the processor to another thread, which adds wake-ups that a single thread does not have"},
 	"append_history, synced, 64 writers at a time":                {before: "7.5x"},
@@ -47,11 +47,11 @@ var remarks = map[string]remark{
 	"repl, save to reply":                                         {before: "154 ms"},
 	"ping, new connection, rpc.Call over a warm one":              {why: "as the line above, and a client with its buffers for each call"},
 	"zino, CPU until zino-chat runs":                              {why: startOfZino},
-	"an answer of 3 s, a delta a millisecond, CPU":                {why: "not profiled yet"},
+	"an answer of 3 s, a delta a millisecond, CPU":                {before: "207 ms"},
 	"one service, exec to first pong":                             {why: "zino-exc, the slowest, takes 1.6 ms of CPU for its start alone, twice an empty Go program"},
 	"idle constellation of 7, PSS in all":                         {why: "measured right after the start; some seconds and a turn later it is 38.6 MB, the line after the next"},
 	"the largest service without heavy libraries, PSS":            {why: "measured right after the start; some seconds later zino-daemon has 7.7 MB and the others 4 to 6 MB"},
-	"2,000 turns, growth of a service":                            {before: "within 1 MB", why: "it is the growth of zino-ctx alone; not profiled yet"},
+	"2,000 turns, growth of a service":                            {before: "within 1 MB"},
 }
 
 // pageHead explains the table: %s are machine, commit and date, and the sum.

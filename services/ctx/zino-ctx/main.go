@@ -3,6 +3,8 @@
 package main
 
 import (
+	"runtime/debug"
+
 	"zino/pkg/catalog"
 	"zino/pkg/rpc"
 	"zino/pkg/service"
@@ -10,6 +12,8 @@ import (
 )
 
 func main() {
+	// Almost nothing stays alive between requests: collect at 1.6 MB, not at Go's minimum of 4 MB.
+	debug.SetGCPercent(40)
 	cfg, log := service.Start("ctx")
 	cat, err := catalog.Open("", cfg.Skills.Dir, log)
 	service.Fail("ctx", err)
