@@ -348,6 +348,9 @@ type TurnFollow struct {
 	Inputs bool `json:"inputs,omitzero"`
 	// ClientFiles is true if the caller answers packets file_requested, which it gets then.
 	ClientFiles bool `json:"client_files,omitzero"`
+	// Gather joins the pieces of text that come within 30 ms into one assistant_delta, for
+	// a program that draws frames. Other packets come at once, with the text before them.
+	Gather bool `json:"gather,omitzero"`
 }
 
 // Values of TurnFollow.Until.

@@ -109,4 +109,5 @@ var Changelog = [...]string{
 	"104 2026-11-24  client_files of chat, turn_start, turn_follow and run; packet file_requested, answer_file of the daemon; checkpoint read with path, text of proceed and of call",
 	"105 2026-11-24  home and home_max of run, remove_home of run",
 	"106 2026-11-24  prepare of agr",
+	"107 2026-11-24  gather of turn_follow",
 }

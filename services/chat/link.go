@@ -176,7 +176,7 @@ func (c *chat) follow(ctx context.Context, t *turn, next *int64) {
 	var lost time.Time
 	for {
 		received := false
-		end, err := rpc.CallEvents(ctx, c.client, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: t.session, Turn: t.id, From: next, Inputs: true}, func(typ string, payload []byte) error {
+		end, err := rpc.CallEvents(ctx, c.client, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: t.session, Turn: t.id, From: next, Inputs: true, Gather: true}, func(typ string, payload []byte) error {
 			received = true
 			var place struct {
 				Next *int64 `json:"next,omitzero"`

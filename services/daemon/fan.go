@@ -52,6 +52,8 @@ type follower struct {
 	lost   bool         // the queue was full: packets are missing
 	ended  bool         // nothing follows behind the queue
 	err    *proto.Error // with ended: why the turn is not followed to its end
+
+	gathering bool // deltas do not wake it: it sends them after gatherTime
 }
 
 // send queues a packet for the live followers. session.mu is locked. It never waits: a
@@ -78,9 +80,11 @@ func (f *follower) gone() bool {
 // add queues a packet, and reports whether there was room for it. Deltas that wait are
 // joined into one.
 func (f *follower) add(p packet) bool {
-	defer f.notify()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.gathering || !p.delta {
+		defer f.notify()
+	}
 	size := &f.size
 	if len(p.payload) >= largePacket && !p.delta {
 		size = &f.shared

@@ -18,6 +18,8 @@ const (
 	followerTimeout = time.Hour
 	// partingTimeout is the same while the daemon stops.
 	partingTimeout = time.Second
+	// gatherTime is how long text gathers for a follower with gather. PROTOCOL.md names it.
+	gatherTime = 30 * time.Millisecond
 )
 
 // following is a turn_follow request in progress. It sends stored packets from the log
@@ -346,7 +348,7 @@ func (f *following) join() int {
 	}
 	f.at = f.sent
 	f.follower.mu.Lock()
-	f.queue, f.size, f.shared, f.lost, f.ended = nil, 0, 0, false, false
+	f.queue, f.size, f.shared, f.lost, f.ended, f.gathering = nil, 0, 0, false, false, false
 	f.follower.mu.Unlock()
 	f.live = append(f.live, f.follower)
 	f.sendLive(own)
@@ -410,9 +412,11 @@ func (f *following) sendLive(t *turn) {
 // watch sends the packets that come. again means that the queue was full.
 func (f *following) watch(ctx context.Context) (again bool, reason string, err error) {
 	var batch []packet
+	var gathered <-chan time.Time
 	for {
 		select {
 		case <-f.wake:
+		case <-gathered:
 		case <-f.parting.Done():
 			reason = proto.ParkedRestart
 		case <-ctx.Done():
@@ -422,7 +426,12 @@ func (f *following) watch(ctx context.Context) (again bool, reason string, err e
 		batch, f.queue = f.queue, batch[:0]
 		f.size, f.shared = 0, 0
 		lost, ended, failed := f.lost, f.ended, f.err
+		gather := f.req.Gather && len(batch) > 0 && batch[len(batch)-1].delta
+		f.gathering = gather
 		f.follower.mu.Unlock()
+		if gathered = nil; gather {
+			gathered = time.After(gatherTime)
+		}
 		for _, p := range batch {
 			if p.next > 0 && p.next <= f.sent { // the replay has sent it
 				continue

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"net"
 	"runtime"
 	"slices"
@@ -295,6 +296,39 @@ func TestQueueOfFollower(t *testing.T) {
 	if !f.lost || f.queue != nil || len(own.live) != 0 {
 		t.Errorf("the follower is still live")
 	}
+}
+
+// TestGather checks that text does not wake a follower that gathers it, that other packets
+// do, and that such a follower gets the text of a turn that pauses in it.
+func TestGather(t *testing.T) {
+	f := &follower{wake: make(chan struct{}, 1), gathering: true}
+	own := &turn{session: &session{live: []*follower{f}}, id: "t-aaaaaaaaaaaa"}
+	own.delta([]byte(`"a"`))
+	zinotest.Equal(t, "wake-ups for text", len(f.wake), 0)
+	own.broadcast([]byte(`{"type":"reasoning","text":"b"}`))
+	zinotest.Equal(t, "wake-ups for reasoning", len(f.wake), 1)
+
+	live, first, second := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	b := newRealEnv(t, func(ctx context.Context, say func(...string) error) (proto.Text, error) {
+		rpctest.Until(ctx, live)
+		err := say(`{"type":"assistant_delta","text":"x"}`)
+		rpctest.Until(ctx, first)
+		err = errors.Join(err, say(`{"type":"assistant_delta","text":"y"}`))
+		rpctest.Until(ctx, second)
+		err = errors.Join(err, say(`{"type":"assistant_final","text":"xy"}`, strings.Replace(checkEnd, "2", "1", 1)))
+		return proto.Text{Content: "xy", Iterations: new(1), StopReason: "stop"}, err
+	})
+	b.startTurn("hi", "")
+	c := b.dial()
+	c.Send(`{"type":"turn_follow","session_id":"s-1","gather":true}`)
+	zinotest.Eventually(t, "live", func() bool { return c.Next().Type == proto.TypeLive })
+	close(live)
+	zinotest.Equal(t, "the first text", plainPacket(c.Next().Raw), `{"type":"assistant_delta","turn":"t","text":"x"}`)
+	close(first)
+	zinotest.Equal(t, "the second text", plainPacket(c.Next().Raw), `{"type":"assistant_delta","turn":"t","text":"y"}`)
+	close(second)
+	end := b.followed(c)
+	zinotest.Equal(t, "the end", plainPacket(end[len(end)-1].Raw), packetEnd)
 }
 
 // TestFollowersAndStop checks that the daemon ends its followers when it stops.
