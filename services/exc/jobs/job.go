@@ -300,6 +300,8 @@ func (job *Job) update(state proto.JobState) {
 		return
 	}
 	if state.State == proto.JobRunning {
+		// An older snapshot may come after the reply to background, which is final.
+		state.Background = state.Background || job.state.Background
 		job.state = state
 	}
 	close(job.changed)

@@ -35,6 +35,17 @@ func background(t testing.TB, job *Job) {
 	job.Leave()
 }
 
+// TestOldProgressAfterBackground checks that progress from before a job was sent to the
+// background, received afterwards, does not bring it back.
+func TestOldProgressAfterBackground(t *testing.T) {
+	e := open(t, nil)
+	job := e.start(t, "sleep 1000")
+	old := job.State()
+	background(t, job)
+	job.update(old)
+	zinotest.Equal(t, "background", job.State().Background, true)
+}
+
 // TestExpire checks whose time is over, and when.
 func TestExpire(t *testing.T) {
 	e := open(t, func(c *Config) { c.Linger, c.MaxAge, c.Orphan = time.Minute, time.Hour, 10*time.Minute })
