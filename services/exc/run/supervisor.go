@@ -94,21 +94,6 @@ func supervise(args []string) {
 	closeOnExec()
 	// It cannot fail on a kernel that has it (Linux 3.4).
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	stop, ended := make(chan time.Duration, 1), make(chan struct{})
-	go func() { // the lifeline ends when exc closes it or dies
-		var b [1]byte
-		for {
-			n, err := syscall.Read(lifelineFD, b[:])
-			switch {
-			case err == syscall.EINTR:
-				continue
-			case n <= 0: // exc was killed
-				grace = min(grace, Grace)
-			}
-			stop <- grace
-			return
-		}
-	}()
 	if plan != "" {
 		if err := enter(plan); err != nil {
 			report(statusFD, refusalLine(err))
@@ -141,18 +126,8 @@ func supervise(args []string) {
 	// report. The command has been forked and inherits nothing of it.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	setName()
-	go func() {
-		select {
-		case <-ended:
-		case grace := <-stop:
-			seen := map[int]bool{} // each process gets one, also one that is forked meanwhile
-			for end := time.Now().Add(grace); ; time.Sleep(min(time.Until(end), termPause)) {
-				signalDescendants(syscall.SIGTERM, seen)
-				if !time.Now().Before(end) {
-					break
-				}
-			}
-		}
+	var ending atomic.Bool // what is left is being ended
+	kill := func() {
 		if grouped {
 			_ = cgroup.KillAt(groupFD) // at once; the rest is for what left the group
 		}
@@ -162,12 +137,44 @@ func supervise(args []string) {
 			signalDescendants(syscall.SIGKILL, nil)
 			time.Sleep(pause)
 		}
+	}
+	go func() { // after the fork: the thread that it takes would be one more to start before
+		if exited := awaitStop(); exited {
+			grace = min(grace, Grace)
+		}
+		if ending.Swap(true) {
+			return
+		}
+		seen := map[int]bool{} // each process gets one, also one that is forked meanwhile
+		for end := time.Now().Add(grace); ; time.Sleep(min(time.Until(end), termPause)) {
+			signalDescendants(syscall.SIGTERM, seen)
+			if !time.Now().Before(end) {
+				break
+			}
+		}
+		kill()
 	}()
-	left := func() { close(ended) }
+	left := func() {
+		if !ending.Swap(true) {
+			go kill()
+		}
+	}
 	if stay {
 		left = func() { report(statusFD, remainingLine) }
 	}
 	report(statusFD, endOf(reap(pid, left)))
+}
+
+// awaitStop waits until exc asks for the end of the command, or exits, which ends the
+// lifeline.
+func awaitStop() (exited bool) {
+	var b [1]byte
+	for {
+		n, err := syscall.Read(lifelineFD, b[:])
+		if err != syscall.EINTR {
+			return n <= 0
+		}
+	}
 }
 
 // guard starts a supervisor, and kills what is left if that is killed itself: this process
