@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	liveMax   = 300    // connected pages
+	liveMax   = 500    // connected pages
 	goneMax   = 200    // logs kept in memory without a page
 	titleMax  = 200    // bytes
 	placeMax  = 100    // bytes of the place of an event

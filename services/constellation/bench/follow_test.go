@@ -82,12 +82,13 @@ const deltasOfRun = 3000
 type paced struct {
 	*constellation
 	client *rpc.Client
-	sent   [deltasOfRun]time.Time // when the deltas of the last turn were sent
-	took   time.Duration          // from the first to the last of them
-	begin  chan struct{}          // receives when the deltas may begin
-	text   func(i int) string     // a delta
-	count  int                    // of deltas
-	pace   time.Duration          // between two of them
+	epoch  time.Time                 // that sent counts from
+	sent   [deltasOfRun]atomic.Int64 // when the deltas of the last turn were sent
+	took   atomic.Int64              // from the first to the last of them
+	begin  chan struct{}             // receives when the deltas may begin
+	text   func(i int) string        // a delta
+	count  int                       // of deltas
+	pace   time.Duration             // between two of them
 }
 
 func newPaced(b *bench) (*paced, error) {
@@ -96,7 +97,7 @@ func newPaced(b *bench) (*paced, error) {
 		c.stop()
 		return nil, err
 	}
-	p := &paced{constellation: c, client: &rpc.Client{Service: "daemon", Path: c.cfg.Daemon.Socket}, begin: make(chan struct{}), text: number, count: deltasOfRun, pace: time.Millisecond}
+	p := &paced{constellation: c, client: &rpc.Client{Service: "daemon", Path: c.cfg.Daemon.Socket}, epoch: time.Now(), begin: make(chan struct{}), text: number, count: deltasOfRun, pace: time.Millisecond}
 	rpctest.New(b.t, "agr", c.cfg.Agr.Socket, func(s *rpc.Server) {
 		rpc.HandleText(s, proto.AgrRun, p.run)
 		rpc.Handle(s, proto.AgrProceed, func(context.Context, proto.Proceed) (proto.Empty, error) { return proto.Empty{}, nil })
@@ -117,12 +118,12 @@ func (p *paced) run(ctx context.Context, _ proto.Run, out *rpc.Out) (proto.Text,
 	begin := time.Now()
 	for i := range p.count {
 		time.Sleep(time.Until(begin.Add(time.Duration(i) * p.pace)))
-		p.sent[i] = time.Now()
+		p.sent[i].Store(int64(time.Since(p.epoch)))
 		if err := errors.Join(out.Delta([]byte(p.text(i))), out.Flush()); err != nil {
 			return proto.Text{}, err
 		}
 	}
-	p.took = time.Since(begin)
+	p.took.Store(int64(time.Since(begin)))
 	return proto.Text{Iterations: new(1), StopReason: "stop"}, nil
 }
 
@@ -206,18 +207,18 @@ func benchFollowers(b *bench) ([]line, error) {
 		packets.Store(0)
 		one, err = cpu(fmt.Sprint("one-", len(alone)), 1, func(from, to int) {
 			for i := from; i < to; i++ {
-				delays = append(delays, float64(time.Since(p.sent[i])))
+				delays = append(delays, float64(int64(time.Since(p.epoch))-p.sent[i].Load()))
 			}
 		})
 		if err != nil {
 			return nil, err
 		}
-		alone = append(alone, float64(p.took))
+		alone = append(alone, float64(p.took.Load()))
 		many, err = cpu(fmt.Sprint("many-", len(took)), 100, func(int, int) { packets.Add(1) })
 		if err != nil {
 			return nil, err
 		}
-		took = append(took, float64(p.took))
+		took = append(took, float64(p.took.Load()))
 	}
 	return []line{
 		{

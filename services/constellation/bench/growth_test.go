@@ -43,8 +43,8 @@ var subjects = []subject{
 	{"history", "messages of a channel", []int{100, 1000, 10_000, 100_000, 1_000_000}, []int{100, 200}, (*bench).growHistory},
 	{"memories", "memories", []int{1000, 10_000, 100_000, 1_000_000}, []int{1000, 2000}, (*bench).growMemories},
 	{"sessions", "sessions", []int{10, 100, 1000, 10_000, 100_000}, []int{5, 10}, (*bench).growSessions},
-	{"pages", "connected pages", []int{1, 5, 20, 100, 300}, []int{1, 3}, (*bench).growPages},
-	{"followers", "followers of a turn", []int{1, 4, 16, 64, 256}, []int{1, 3}, (*bench).growFollowers},
+	{"pages", "connected pages", []int{1, 5, 20, 100, 500}, []int{1, 3}, (*bench).growPages},
+	{"followers", "followers", []int{1, 4, 16, 64, 256, 500}, []int{1, 3}, (*bench).growFollowers},
 }
 
 // testGrowth measures all subjects.
@@ -414,7 +414,8 @@ func (b *bench) growPages(sizes []int) ([]curve, error) {
 	return []curve{reply, cpu}, nil
 }
 
-// growFollowers measures a turn of 100 deltas a second with many followers.
+// growFollowers measures a turn of 100 deltas a second with many followers. More than a
+// turn may have are divided between two turns at the same time.
 func (b *bench) growFollowers(sizes []int) ([]curve, error) {
 	p, err := newPaced(b)
 	if err != nil {
@@ -427,14 +428,24 @@ func (b *bench) growFollowers(sizes []int) ([]curve, error) {
 		p.count = 5
 	}
 	each := curve{name: "CPU of zino-daemon for a chunk and follower"}
-	chunk := curve{name: "CPU of zino-daemon for a chunk", why: "each follower gets a copy"}
+	chunk := curve{name: "CPU of zino-daemon for a chunk to all", why: "each follower gets a copy; 500 follow two turns, since a turn may have 256"}
 	for i, n := range sizes {
 		before, err := cpuOf(p.processes["daemon"].pid())
 		if err != nil {
 			return nil, err
 		}
 		var packets atomic.Int64
-		if err := p.turn(fmt.Sprint("growth-", i), n, func(int, int) { packets.Add(1) }); err != nil {
+		turns := (n + 255) / 256
+		failures := make(chan error, turns)
+		for j := range turns {
+			go func() {
+				failures <- p.turn(fmt.Sprintf("growth-%d-%d", i, j), n/turns, func(int, int) { packets.Add(1) })
+			}()
+		}
+		for range turns {
+			err = errors.Join(err, <-failures)
+		}
+		if err != nil {
 			return nil, err
 		}
 		after, err := cpuOf(p.processes["daemon"].pid())
