@@ -100,7 +100,7 @@ func Open(cfg *config.Config, service string, log *slog.Logger) *Log {
 	}
 	p, err := openPlain(service)
 	if err != nil {
-		log.Debug("cannot open the plain log of the audit", "error", err)
+		log.Warn("nothing is recorded for the audit: cannot open its plain log; make it writable, or run zino-audit, and start this service again", "error", err)
 		return nil
 	}
 	l := newLog(false, log, p.send)

@@ -182,6 +182,21 @@ func TestNilLog(t *testing.T) {
 	zinotest.Must(t, l.Close())
 }
 
+// TestPlainLogCannotBeOpened: a service works without a record, and says so.
+func TestPlainLogCannotBeOpened(t *testing.T) {
+	home, log := zinotest.Dir(t), new(zinotest.Buffer)
+	t.Setenv("ZINO_HOME", home)
+	zinotest.Must(t, os.WriteFile(filepath.Join(home, "log"), nil, 0o600))
+	cfg := config.Default()
+	cfg.Audit.Socket = ""
+	if l := Open(cfg, "exc", log.Logger()); l != nil {
+		t.Error("a log without a file")
+	}
+	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "make it writable") || !strings.Contains(text, home) {
+		t.Errorf("logged %q", text)
+	}
+}
+
 func TestPlainLog(t *testing.T) {
 	home := zinotest.Dir(t)
 	t.Setenv("ZINO_HOME", home)

@@ -160,6 +160,9 @@ func TestDoctorBroken(t *testing.T) {
 	says(t, found["sockets"], "failed", "rtr.sock is not a socket", "rm ")
 	found = w.diagnose(t, exitError, nil)
 	says(t, found["directories"], "warning", "others can read "+base+"/sessions", "chmod 700 ")
+	zinotest.Must(t, os.MkdirAll(filepath.Join(base, "log", "audit.jsonl"), 0o700))
+	zinotest.Must(t, os.Chmod(base, 0o700))
+	says(t, w.diagnose(t, exitError, nil)["directories"], "warning", "nothing is recorded for the audit", "ls -ld "+base)
 }
 
 // in runs a command in the world with further environment variables.

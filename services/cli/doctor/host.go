@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 
+	"zino/pkg/audit"
 	"zino/pkg/config"
 	"zino/pkg/keys"
 	"zino/pkg/rpc"
@@ -130,6 +131,14 @@ func (d *doctor) checkDirectories(context.Context) []finding {
 		info, err := os.Stat(dir)
 		if parent, parentErr := os.Stat(d.base); err == nil && info.Mode().Perm()&0o077 != 0 && dir != d.base && (parentErr != nil || parent.Mode().Perm()&0o077 != 0) {
 			list = append(list, warned("chmod 700 "+render.ShellWord(dir), "others can read %s (mode %04o)", dir, info.Mode().Perm()))
+		}
+	}
+	if path, err := audit.PlainPath(); err == nil && bad == "" && !audit.Uses(d.cfg.Audit) {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err == nil {
+			f.Close()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			list = append(list, warned("ls -ld "+render.ShellWord(path), "nothing is recorded for the audit: %v", err))
 		}
 	}
 	if list == nil {
