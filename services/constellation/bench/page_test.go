@@ -2,16 +2,9 @@ package bench_test
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"zino/pkg/zinotest"
 	"zino/services/constellation/measure"
 )
 
@@ -55,7 +48,7 @@ var remarks = map[string]remark{
 	"2,000 turns, growth of a service":                            {before: "within 1 MB"},
 }
 
-// pageHead explains the table: %s are machine, commit and date, and the sum.
+// pageHead explains the table: %s are the run and the sum.
 const pageHead = `## What one thing costs
 
 %s
@@ -83,11 +76,7 @@ share.
 
 // writePage writes the section of the table in a page.
 func writePage(file string, lines []line, sum string) error {
-	where, err := machine()
-	if err != nil {
-		return err
-	}
-	return measure.Section(file, "bench", fmt.Sprintf(pageHead, where, sum)+markdown(lines))
+	return measure.Section(file, "bench", fmt.Sprintf(pageHead, measure.Run(), sum)+markdown(lines))
 }
 
 // markdown returns the table, and a sentence for each line that is not met.
@@ -113,26 +102,6 @@ func markdown(lines []line) string {
 	return text
 }
 
-// machine describes where and what is measured.
-func machine() (string, error) {
-	info, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "", err
-	}
-	_, rest, _ := strings.Cut(string(info), "model name") // absent on some architectures
-	model, _, _ := strings.Cut(rest, "\n")
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		return "", err
-	}
-	commit, err := exec.Command("git", "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12").Output()
-	if err != nil {
-		return "", fmt.Errorf("git describe: %w", err)
-	}
-	return fmt.Sprintf("%s, %d cores, Linux %s, %s; commit %s, %s", strings.Trim(model, "\t :"), runtime.NumCPU(),
-		unix.ByteSliceToString(name.Release[:]), runtime.Version(), strings.TrimSpace(string(commit)), time.Now().UTC().Format("2 January 2006")), nil
-}
-
 // TestMarkdown checks the table of the page.
 func TestMarkdown(t *testing.T) {
 	got := markdown([]line{
@@ -153,14 +122,5 @@ func TestMarkdown(t *testing.T) {
 	}
 	if strings.Contains(got, "**a met line**") {
 		t.Errorf("a reason for a met line in\n%s", got)
-	}
-}
-
-// TestMachine checks that the page names the machine and the commit.
-func TestMachine(t *testing.T) {
-	where, err := machine()
-	zinotest.Must(t, err)
-	if !strings.Contains(where, runtime.Version()) {
-		t.Error(where)
 	}
 }

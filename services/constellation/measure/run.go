@@ -23,12 +23,23 @@ func Run() string {
 	if err != nil {
 		kernel = []byte("unknown")
 	}
-	commit, err := exec.Command("git", "describe", "--always", "--dirty", "--exclude=*").Output()
-	if err != nil {
-		commit = []byte("unknown") // not a checkout
-	}
-	return fmt.Sprintf("%s, commit %s: %d cores of %s, memory %s, Linux %s, %s.", time.Now().UTC().Format(time.DateOnly), bytes.TrimSpace(commit),
+	return fmt.Sprintf("%s, commit %s: %d cores of %s, memory %s, Linux %s, %s.", time.Now().UTC().Format(time.DateOnly), commit(),
 		runtime.NumCPU(), processor, memory, bytes.TrimSpace(kernel), runtime.Version())
+}
+
+// commit returns the commit that is checked out, marked if files differ from it. What the
+// measuring commands write themselves makes no difference.
+func commit() string {
+	head, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return "unknown" // not a checkout
+	}
+	changes, err := exec.Command("git", "status", "--porcelain", "--", ":/", ":(top,exclude)docs/performance*").Output()
+	name := string(bytes.TrimSpace(head))
+	if err != nil || len(changes) > 0 {
+		name += "-dirty"
+	}
+	return name
 }
 
 // field returns a value of a file such as /proc/cpuinfo.
