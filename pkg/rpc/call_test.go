@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"zino/pkg/rpc"
+	"zino/pkg/wire"
 	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
@@ -437,4 +439,44 @@ func TestFieldsAreCopied(t *testing.T) {
 			t.Errorf("tool_calls = %s, want %s", text.ToolCalls, want)
 		}
 	}
+}
+
+// TestRecycle: lists of concurrent requests do not mix though their memory is used
+// again, also that of an answer that is passed on.
+func TestRecycle(t *testing.T) {
+	list := func(channel string) proto.Raw {
+		b := append(wire.Buffer(100<<10), '[')
+		b = wire.AppendString(b, strings.Repeat(channel, 100<<10/len(channel)))
+		return append(b, ']')
+	}
+	far, _ := rpctest.New(t, "mem", "", func(s *rpc.Server) {
+		rpc.Handle(s, proto.MemGetHistory, func(ctx context.Context, req proto.GetHistory) (proto.History, error) {
+			messages := list(req.ChannelID)
+			rpc.Recycle(ctx, messages)
+			return proto.History{Messages: messages}, nil
+		})
+	})
+	mem := rpctest.Client(t, "mem", far)
+	near, _ := rpctest.New(t, "ctx", "", func(s *rpc.Server) {
+		rpc.Handle(s, proto.CtxBuild, func(ctx context.Context, req proto.Build) (proto.Context, error) {
+			history, err := rpc.Call(ctx, mem, proto.MemGetHistory, proto.GetHistory{ChannelID: req.ChannelID})
+			rpc.Recycle(ctx, history.Messages)
+			return proto.Context{Messages: history.Messages}, err
+		})
+	})
+	c := rpctest.Client(t, "ctx", near)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			channel := fmt.Sprint("channel", i)
+			want := string(list(channel))
+			for range 20 {
+				got, err := rpc.Call(t.Context(), c, proto.CtxBuild, proto.Build{ChannelID: channel})
+				if err != nil || string(got.Messages) != want {
+					t.Errorf("%s: another list of %d bytes, want %d: %v", channel, len(got.Messages), len(want), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -267,6 +267,7 @@ func (c *conn) run(typ string, meta proto.Meta, h handler, payload []byte) error
 	c.out = out.buf[:0]
 	s.inFlight.Add(-1)
 	s.record(ctx, typ, started, err, &c.peer, added.attrs)
+	added.free()
 	return out.err
 }
 

@@ -50,6 +50,29 @@ type notes struct {
 	passive *atomic.Bool // see Passive
 	mu      sync.Mutex
 	attrs   []slog.Attr
+	spare   [][]byte // see Recycle
+}
+
+// Recycle has the memory of b used again when the request has been answered: the answer
+// may contain b, nothing else may keep a part of it. It is for long lists of messages,
+// which are a turn's largest allocations.
+func Recycle(ctx context.Context, b []byte) {
+	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.spare = append(n.spare, b)
+	}
+}
+
+// free frees what was recycled.
+func (n *notes) free() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, b := range n.spare {
+		poison(b)
+		wire.Free(b)
+	}
+	n.spare = nil
 }
 
 // Passive marks a request that only waits for what others do: it does not keep the

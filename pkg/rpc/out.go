@@ -15,7 +15,6 @@ const (
 	keepaliveEvery = 10 * time.Second
 	coalesce       = 32 << 10 // bytes that are buffered at most before they are written
 	largeFrame     = 8 << 10  // bytes of a packet that is not buffered
-	maxLarge       = 1 << 20  // bytes of a buffer that is used again
 )
 
 // keepalivePacket shows a waiting caller that the service is alive.
@@ -129,28 +128,21 @@ func (o *Out) write() error {
 	return o.err
 }
 
-// large contains buffers of up to maxLarge bytes for the next large frame. An idle
-// connection keeps a small buffer only.
-var large sync.Pool
-
 // buffer returns an empty buffer, given the one that a connection has kept.
 func buffer(kept []byte) []byte {
 	if kept == nil {
-		if b, ok := large.Get().(*[]byte); ok {
-			return *b
-		}
+		return wire.Buffer(0)
 	}
 	return kept[:0]
 }
 
-// recycle returns what a connection keeps of a buffer that was written.
+// recycle returns what a connection keeps of a buffer that was written: a small buffer
+// only.
 func recycle(b []byte) []byte {
-	if b = b[:0]; cap(b) <= 2*coalesce {
-		return b
+	if cap(b) <= 2*coalesce {
+		return b[:0]
 	}
-	if cap(b) <= maxLarge {
-		large.Put(&b)
-	}
+	wire.Free(b)
 	return nil
 }
 

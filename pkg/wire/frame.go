@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 
 	headerSize = 4
 	bufferSize = 4 << 10   // memory of an idle connection
-	keepSize   = 256 << 10 // larger bodies are freed after their request, and are not allocated at once
+	keepSize   = 256 << 10 // larger bodies are not allocated at once
 	freeSize   = 64 << 10  // allocated without asking Reserve
 )
 
@@ -155,10 +156,32 @@ func (r *Reader) large(n int) ([]byte, error) {
 	return body, nil
 }
 
-func grow(b []byte, size int) []byte {
-	bigger := make([]byte, len(b), size)
-	copy(bigger, b)
-	return bigger
+func grow(b []byte, size int) []byte { return append(Buffer(size), b...) }
+
+// Sizes of buffers that are worth keeping.
+const (
+	leastSpare = 64 << 10
+	mostSpare  = 1 << 20
+)
+
+// spares contains buffers from Free until the garbage collector empties it.
+var spares sync.Pool
+
+// Buffer returns an empty buffer with room for n bytes, if possible one that was freed.
+func Buffer(n int) []byte {
+	if n == 0 || n >= leastSpare {
+		if b, ok := spares.Get().(*[]byte); ok && cap(*b) >= n {
+			return *b
+		}
+	}
+	return make([]byte, 0, n+n/8) // conversations grow
+}
+
+// Free has Buffer return b, of which nothing is used any more.
+func Free(b []byte) {
+	if b = b[:0]; leastSpare <= cap(b) && cap(b) <= mostSpare {
+		spares.Put(&b)
+	}
 }
 
 // release frees the memory of the last payload.
@@ -167,7 +190,8 @@ func (r *Reader) release() {
 		r.br.Discard(r.used) // cannot fail: the bytes are in the buffer
 		r.used = 0
 	}
-	if cap(r.big) > keepSize {
+	if cap(r.big) >= leastSpare {
+		Free(r.big)
 		r.big = nil
 	}
 }

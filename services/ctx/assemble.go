@@ -86,7 +86,10 @@ func (s *Service) build(ctx context.Context, req proto.Build) (proto.Context, er
 	list.add(s.current().elements)
 	list.add(s.choose(ctx, found, recent.list)...)
 	list.add(recent.elements)
-	return proto.Context{Messages: list.array()}, ctx.Err()
+	messages := list.array()
+	rpc.Recycle(ctx, recent.list)
+	rpc.Recycle(ctx, messages)
+	return proto.Context{Messages: messages}, ctx.Err()
 }
 
 // memShare returns the part of the time left that mem may use.
@@ -119,6 +122,7 @@ func (s *Service) session(ctx context.Context, req proto.Build) (proto.Context, 
 			req.SessionID, size, req.ContextTokens, req.SessionID,
 		)}
 	}
+	rpc.Recycle(ctx, reply.Messages)
 	return proto.Context{Messages: reply.Messages, Offer: reply.Offer}, ctx.Err()
 }
 

@@ -37,7 +37,7 @@ func (j *joined) sizeWith(more ...[]byte) int {
 
 // array returns the whole list.
 func (j *joined) array() proto.Raw {
-	list := append(make(proto.Raw, 0, j.sizeWith()+len("[]")), '[')
+	list := append(wire.Buffer(j.sizeWith()+len("[]")), '[')
 	for i, part := range j.parts {
 		if i > 0 {
 			list = append(list, ',')

@@ -37,7 +37,10 @@ func (s *Service) plain(ctx context.Context, req proto.Chat, out *rpc.Out) (prot
 	if err != nil {
 		return proto.Text{}, err
 	}
-	text, err := s.ask(ctx, req, p.messages(req.Message, files), out)
+	messages := p.messages(req.Message, files)
+	rpc.Recycle(ctx, p.context)
+	rpc.Recycle(ctx, messages)
+	text, err := s.ask(ctx, req, messages, out)
 	if err != nil {
 		return proto.Text{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"zino/pkg/message"
 	"zino/pkg/rpc"
+	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/daemon/trust"
 )
@@ -117,7 +118,7 @@ func getPrompt(req proto.Chat, project trust.Project) proto.GetPrompt {
 // messages returns the whole prompt [system?, …context, user, …what hooks add].
 func (p prompt) messages(text string, files []proto.Attachment, blocks ...string) proto.Raw {
 	// The context can be long: it is copied once. Escapes make texts longer.
-	list := make([]byte, 0, len(p.context)+(len(p.system.Content)+len(text))*5/4+256)
+	list := wire.Buffer(len(p.context) + (len(p.system.Content)+len(text))*5/4 + 256)
 	if p.system.Content != "" {
 		list = message.Append(list, proto.RoleSystem, p.system.Content)
 	}

@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"zino/pkg/durable"
+	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
@@ -64,7 +65,7 @@ func newHistories(root *os.Root, p *problems, noSync bool) *histories {
 	}
 }
 
-func (s *Service) getHistory(_ context.Context, req proto.GetHistory) (proto.History, error) {
+func (s *Service) getHistory(ctx context.Context, req proto.GetHistory) (proto.History, error) {
 	if req.ChannelID == "" {
 		return proto.History{}, errNoChannel
 	}
@@ -72,7 +73,9 @@ func (s *Service) getHistory(_ context.Context, req proto.GetHistory) (proto.His
 	if err != nil {
 		return proto.History{}, err
 	}
-	return proto.History{Messages: listOf(elems)}, nil
+	messages := listOf(elems)
+	rpc.Recycle(ctx, messages)
+	return proto.History{Messages: messages}, nil
 }
 
 func (s *Service) appendHistory(_ context.Context, req proto.AppendHistory) (proto.Empty, error) {

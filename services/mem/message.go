@@ -104,7 +104,7 @@ func listOf(elems [][]byte) []byte {
 	for _, e := range elems {
 		size += len(e)
 	}
-	list := append(make([]byte, 0, size), '[')
+	list := append(wire.Buffer(size), '[')
 	for i, e := range elems {
 		if i > 0 {
 			list = append(list, ',')
