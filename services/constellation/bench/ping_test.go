@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"runtime"
@@ -67,6 +68,12 @@ func benchPing(b *bench) ([]line, error) {
 	}
 	defer service.stop()
 	raw := side{Kind: "raw", Path: echo.path, PIDs: []int{echo.pid()}, Request: pingRequest}
+	dial := raw
+	dial.Kind = "dial"
+	bare, err := ask[pairResult](b, true, "pair", pairTask{b.scale(40), b.scale(500), raw, dial})
+	if err != nil {
+		return nil, err
+	}
 	var lines []line
 	for _, c := range []struct {
 		name string
@@ -78,7 +85,7 @@ func benchPing(b *bench) ([]line, error) {
 	}{
 		{"ping, kept connection", raw, "raw", 2000, 1.08, "a raw client; " + note + " over an echo"},
 		{"ping, kept connection, rpc.Call", raw, "call", 2000, 1.25, "pkg/rpc at both ends over raw at both ends"},
-		{"ping, new connection over a warm ping", side{"raw", service.path, pingRequest, []int{service.pid()}, 0}, "dial", 500, 3.0, note},
+		{"ping, new connection over a warm ping", side{"raw", service.path, pingRequest, []int{service.pid()}, 0}, "dial", 500, 3.0, fmt.Sprintf("%s; an echo, which does nothing else: %.2fx", note, bare.RatioCPU)},
 		{"ping, new connection, rpc.Call over a warm one", side{"call", service.path, pingRequest, []int{service.pid()}, 0}, "callnew", 500, 3.0, note},
 	} {
 		r, err := ask[pairResult](b, true, "pair", pairTask{
