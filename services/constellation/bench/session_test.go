@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -233,14 +233,15 @@ func decodeAll(lines []byte) float64 {
 
 // benchFirstToken measures the time from the provider's first token to standard output
 // of zino exec, less that of a plain HTTP client: of the first turn of new services, and
-// of later turns.
+// of later turns. The provider sends the token when the services are at rest, as a model
+// does, which thinks for longer than the start of a turn takes.
 func benchFirstToken(b *bench) ([]line, error) {
-	warm, plain, err := b.firstTokens(30)
+	warm, plain, err := b.firstTokens(50)
 	if err != nil {
 		return nil, err
 	}
 	var cold, coldPlain []float64
-	for range 12 {
+	for range 15 {
 		one, floor, err := b.firstTokens(1)
 		if err != nil {
 			return nil, err
@@ -250,7 +251,7 @@ func benchFirstToken(b *bench) ([]line, error) {
 	added := func(name string, limit float64, through, plain []float64) line {
 		return line{
 			name: "zino exec, first token from provider to stdout, added" + name, measured: median(through) - median(plain), floors: plain, goals: []goal{atMost(limit)},
-			note: "wall time through zino-rtr, zino-agr, zino-daemon and zino; floor: an HTTP client",
+			note: "wall time through zino-rtr, zino-agr, zino-daemon and zino on one core, all at rest before; floor: a process with an HTTP client",
 		}
 	}
 	return []line{added("", 300e3, warm, plain), added(", cold", 800e3, cold, coldPlain)}, nil
@@ -261,7 +262,7 @@ func benchFirstToken(b *bench) ([]line, error) {
 func (b *bench) firstTokens(rounds int) (through, plain []float64, err error) {
 	var turns []fakellm.Turn
 	for i := range 2 * rounds {
-		turns = append(turns, fakellm.Turn{Text: strings.Repeat("bread ", 20), Size: 6, Wait: fmt.Sprint(i)})
+		turns = append(turns, fakellm.Turn{Text: "bread", Wait: fmt.Sprint(i), Pause: afterToken(i)})
 	}
 	c, llm, err := b.sessionWorld(turns...)
 	defer leave(c, llm)
@@ -272,22 +273,19 @@ func (b *bench) firstTokens(rounds int) (through, plain []float64, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	fetch, err := b.program("fetch")
+	if err != nil {
+		return nil, nil, err
+	}
 	for i := range rounds {
-		cmd := exec.Command(zino, "--socket", c.cfg.Daemon.Socket, "exec", "-p", "Where is the bread?")
-		out, err := cmd.StdoutPipe()
+		wall, err := b.firstToken(c, llm, 2*i, exec.Command(zino, "--socket", c.cfg.Daemon.Socket, "exec", "-p", "Where is the bread?"))
 		if err != nil {
 			return nil, nil, err
 		}
-		cmd.Stderr = b.log
-		if err := start(cmd, false); err != nil {
-			return nil, nil, err
-		}
-		wall, err := firstToken(llm, 2*i, out)
-		if err = errors.Join(err, cmd.Wait()); err != nil {
-			return nil, nil, err
-		}
 		through = append(through, wall)
-		if wall, err = plainToken(llm, 2*i+1); err != nil {
+		cmd := exec.Command(fetch, llm.URL+"/chat/completions")
+		cmd.Stdin = bytes.NewReader(llm.Requests()[2*i].Body)
+		if wall, err = b.firstToken(c, llm, 2*i+1, cmd); err != nil {
 			return nil, nil, err
 		}
 		plain = append(plain, wall)
@@ -295,39 +293,47 @@ func (b *bench) firstTokens(rounds int) (through, plain []float64, err error) {
 	return through, plain, nil
 }
 
-// firstToken opens the gate of a waiting request and returns the time to the first byte
-// of out, which it reads to the end.
-func firstToken(llm *fakellm.Server, n int, out io.Reader) (float64, error) {
+// afterToken is the gate behind the token of the n-th request.
+func afterToken(n int) string { return fmt.Sprint("after ", n) }
+
+// firstToken runs a command that makes the n-th request, and returns the time from the
+// token to the first byte of its standard output.
+func (b *bench) firstToken(c *constellation, llm *fakellm.Server, n int, cmd *exec.Cmd) (float64, error) {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	cmd.Stderr = b.log
+	if err := start(cmd, true); err != nil {
+		return 0, err
+	}
 	if _, err := llm.Wait(context.Background(), n+1); err != nil {
+		return 0, err
+	}
+	if err := c.rest(); err != nil {
 		return 0, err
 	}
 	begin := time.Now()
 	llm.Open(fmt.Sprint(n))
 	var one [1]byte
-	_, err := io.ReadFull(out, one[:])
+	_, err = io.ReadFull(out, one[:])
 	wall := float64(time.Since(begin))
+	llm.Open(afterToken(n))
 	_, rest := io.Copy(io.Discard, out)
-	return wall, errors.Join(err, rest)
+	return wall, errors.Join(err, rest, cmd.Wait())
 }
 
-func plainToken(llm *fakellm.Server, n int) (float64, error) {
-	type answer struct {
-		wall float64
-		err  error
+// rest waits until no service has used CPU time for 5 ms.
+func (c *constellation) rest() error {
+	var last map[string]float64
+	for since := time.Now(); time.Since(since) < 5*time.Millisecond; {
+		now, err := c.clocks()
+		if err != nil {
+			return err
+		}
+		if !maps.Equal(now, last) {
+			last, since = now, time.Now()
+		}
 	}
-	came := make(chan answer, 1)
-	body := llm.Requests()[n-1].Body
-	r, w := io.Pipe()
-	go func() {
-		wall, err := firstToken(llm, n, r)
-		came <- answer{wall, err}
-	}()
-	res, err := http.Post(llm.URL+"/chat/completions", "application/json", bytes.NewReader(body))
-	if err == nil {
-		_, err = io.Copy(w, res.Body)
-		err = errors.Join(err, res.Body.Close())
-	}
-	w.CloseWithError(err) // nil: the end
-	a := <-came
-	return a.wall, errors.Join(a.err, err)
+	return nil
 }
