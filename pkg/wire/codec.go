@@ -431,7 +431,8 @@ func structOf(t reflect.Type) *structInfo {
 	if info, ok := structs.Load(t); ok {
 		return info.(*structInfo)
 	}
-	info := &structInfo{index: map[string]int{}}
+	n := t.NumField()
+	info := &structInfo{fields: make([]fieldInfo, 0, n), index: make(map[string]int, n)}
 	info.add(t, nil)
 	structs.Store(t, info)
 	return info
