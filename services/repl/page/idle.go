@@ -74,6 +74,14 @@ func (t *transition) advanceIdle() bool {
 // added to a request without one, and the block is announced. While the page is gone,
 // the request waits. accept reports whether it has changed anything.
 func (t *transition) accept(l *layout, c chunk) bool {
+	// A later block that has lost its reply gets it back in a chunk of its own: as the rest
+	// of this one it would be written again, without the reply, into a copy that has it.
+	for i, b := range c.blocks {
+		if i > 0 && t.wasAnswered(b, t.text) {
+			c.to, c.blocks = b.from, c.blocks[:i]
+			break
+		}
+	}
 	eol := t.file.eol
 	out := closeLine(l.strip(bytes.Clone(t.text[:l.from]), l.from, c.from), eol)
 	if c.head == nil {

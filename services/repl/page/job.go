@@ -379,6 +379,11 @@ func (t *transition) restOfChunk(out, follow []byte) int {
 			end = h.from
 		}
 	}
+	for _, b := range l.code(start, end) {
+		if t.wasAnswered(b, text) { // see accept
+			return b.from - start
+		}
+	}
 	return end - start
 }
 

@@ -155,7 +155,7 @@ func (t *transition) byAnnouncement(hint int) int {
 		t.cutAnnouncement(at)
 	}
 	l := t.layout()
-	if blocks := l.code(l.from, at); len(blocks) > 0 && t.wasAnswered(blocks[len(blocks)-1]) {
+	if blocks := l.code(l.from, at); len(blocks) > 0 && t.wasAnswered(blocks[len(blocks)-1], t.text) {
 		return -1
 	}
 	if t.layoutOf(t.text[:at], l.from).open >= 0 {
@@ -164,17 +164,18 @@ func (t *transition) byAnnouncement(hint int) int {
 	return at
 }
 
-// wasAnswered reports whether a block has lost its reply.
-func (t *transition) wasAnswered(b block) bool {
-	return t.lostReply(sumOf(string(b.text(t.text))), t.text[:b.from]) != nil
+// wasAnswered reports whether a block of a text has lost its reply.
+func (t *transition) wasAnswered(b block, text []byte) bool {
+	return t.lostReply(sumOf(string(b.text(text))), text[:b.from]) != nil
 }
 
 // byHeader finds the place below the first block behind the request's header and the
 // replies there, or without such a block the place below the replies. Below a footer, which
-// is that of a copy without the request, stands another request with the same header.
+// is that of a copy without the request, and below other blocks stands another request with
+// the same header.
 func (t *transition) byHeader() int {
 	head, ok := t.findLine(t.start(), t.job.header)
-	if l := t.layout(); !ok || len(l.footers) > 0 && l.footers[0].from < head.from {
+	if l := t.layout(); !ok || len(l.footers) > 0 && l.footers[0].from < head.from || len(l.code(l.from, head.from)) > 0 {
 		return -1
 	}
 	at, above := head.next, 0
@@ -196,7 +197,7 @@ func (t *transition) byHeader() int {
 	blocks := t.layoutOf(t.text, head.from).code(at, len(t.text))
 	switch {
 	case len(blocks) == 0:
-	case !t.wasAnswered(blocks[0]):
+	case !t.wasAnswered(blocks[0], t.text):
 		at = blocks[0].next
 	case at == head.next:
 		return -1

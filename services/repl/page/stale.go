@@ -131,12 +131,6 @@ func (t *transition) lost(l *layout) []exchange {
 			blocks[sumOf(string(b.text(t.text)))]++
 		}
 	}
-	if t.busy() { // the rest of the chunk at work is written again with it
-		rest := []byte(t.job.rest)
-		for _, b := range t.layoutOf(rest, 0).code(0, len(rest)) {
-			blocks[sumOf(string(b.text(rest)))]++
-		}
-	}
 	lost := t.missing(t.text)
 	slices.Reverse(lost) // of several with the same code the last ones have blocks
 	lost = slices.DeleteFunc(lost, func(e exchange) bool {

@@ -112,9 +112,13 @@ func (c *crowd) withdrawn(code string) bool {
 }
 
 // TestWriters: no sequence of saves of six writers loses an answered request or runs one
-// twice.
+// twice. The first seeds failed once.
 func TestWriters(t *testing.T) {
+	seeds := []uint64{12904, 13514, 19549, 20572, 22579}
 	for seed := range uint64(120) {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			c := &crowd{world: newWorld(t, Options{})}
 			c.live(moves(seed+2000, 20+int(seed%5)*25))
