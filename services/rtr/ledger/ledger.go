@@ -163,6 +163,10 @@ func Open(dir string, limits Limits, now func() time.Time, log *slog.Logger) (*L
 	return l, nil
 }
 
+// errBusy is the error of a line that waited for lockWait: for another process, or for other
+// requests of this one.
+var errBusy = fmt.Errorf("%w, or by other requests", durable.ErrLocked)
+
 func (l *Ledger) path() string { return filepath.Join(l.dir, fileName) }
 
 func (l *Ledger) limited() bool { return l.limits != Limits{File: l.limits.File} }
@@ -240,10 +244,13 @@ func (l *Ledger) flush() error {
 	defer cancel()
 	err = file.Update(ctx, true, l.flushTo)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = durable.ErrLocked
+		err = errBusy
 	}
 	l.mu.Lock()
 	closed := l.closed
+	if len(l.pending) == 0 && errors.Is(err, errBusy) {
+		err = nil // another request has written the lines
+	}
 	if err != nil && !closed && len(l.pending) > 0 {
 		l.syncLater() // which tries again, once
 	}

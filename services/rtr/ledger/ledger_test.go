@@ -222,6 +222,33 @@ func TestPendingAlone(t *testing.T) {
 	zinotest.Eventually(t, "the line is in the file", func() bool { return strings.Count(readFile(t, dir), "\n") == 2 })
 }
 
+// TestBusyWithOwnRequests: a line that waits for other requests of this process is no reason
+// for a warning.
+func TestBusyWithOwnRequests(t *testing.T) {
+	l, dir, _ := newLedger(t, Limits{})
+	log := new(zinotest.Buffer)
+	l.log = log.Logger()
+	spend(t, l, Ask{}, 1, 1)
+	file, err := l.open(true)
+	zinotest.Must(t, err)
+	locked, release, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		done <- file.Update(t.Context(), true, func(tx *durable.Tx) error {
+			close(locked)
+			<-release
+			return l.flushTo(tx)
+		})
+	}()
+	<-locked
+	zinotest.Error(t, mustReserve(t, l, Ask{}).Settle(used(1, 1)), durable.ErrLocked, "or by other requests")
+	close(release)
+	zinotest.Must(t, errors.Join(<-done, l.flush(), l.Close()))
+	zinotest.Equal(t, "lines", strings.Count(readFile(t, dir), "\n"), 2)
+	if strings.Contains(log.String(), "WARN") {
+		t.Errorf("logged %s", log)
+	}
+}
+
 // TestSync: what was written is on disk a second later, with one sync for all
 // of it, and at the end.
 func TestSync(t *testing.T) {

@@ -186,7 +186,9 @@ func (r *Reservation) record(last *entry) error {
 	if err == nil {
 		err = r.l.record(line)
 	}
-	if err != nil {
+	if errors.Is(err, errBusy) {
+		r.l.log.Debug("the usage of a request waits for the file", "error", err)
+	} else if err != nil {
 		r.l.log.Warn("the usage of a request is not recorded yet", "error", err)
 	}
 	return err
