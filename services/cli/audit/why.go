@@ -230,6 +230,29 @@ func what(r *line.Record) string {
 			}
 			return text.OneLine(s)
 		}
+	case proto.AuditStart, proto.AuditStop:
+		var life struct {
+			Version string `json:"version"`
+			PID     int    `json:"pid"`
+		}
+		if wire.DecodeReply(r.Data, &life) == nil && life.Version != "" {
+			s := "version " + life.Version
+			if life.PID > 0 {
+				s += fmt.Sprintf(", process %d", life.PID)
+			}
+			return text.OneLine(s)
+		}
+	case proto.AuditConfig, proto.AuditPolicy:
+		var hashed struct {
+			Files []audit.File `json:"files"`
+		}
+		if wire.DecodeReply(r.Data, &hashed) == nil && len(hashed.Files) > 0 {
+			var list []string
+			for _, f := range hashed.Files {
+				list = append(list, f.Path+" "+head(f.After, 12))
+			}
+			return text.Clip(text.OneLine(strings.Join(list, ", ")), 160)
+		}
 	}
 	return text.Clip(string(r.Data), 160)
 }
