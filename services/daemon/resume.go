@@ -405,8 +405,12 @@ func (s *Service) Resume() {
 // resumeAll puts the sessions with open turns into the lot.
 func (s *Service) resumeAll() {
 	defer close(s.known)
-	defer debug.FreeOSMemory() // what was read may be much more than what is kept
 	var open proto.OpenTurns
+	defer func() {
+		if len(open.Turns) > 0 {
+			debug.FreeOSMemory() // what was read may be much more than what is kept
+		}
+	}()
 	for {
 		var err error
 		if open, err = rpc.Call(s.life, s.mem, proto.MemOpenTurns, proto.ListOpenTurns{}); err == nil {

@@ -30,7 +30,7 @@ var remarks = map[string]remark{
 	"zino exec, first token from provider to stdout, added, cold": {before: "1.5 ms"},
 	"zino MESSAGE, start to first byte on the socket":             {before: "2.7 ms, 3.0x", why: startOfZino},
 	"a whole turn, 100 KB history, CPU of all services":           {before: "3.5 ms", why: "no part of the profile is as large as the difference: JSON 22 %, two fifths of it in zino-rtr, which validates the messages; Go's scheduler and epoll 16 %, 55 waits a turn; allocation and garbage collection 15 %; calls of the kernel for sockets and files 13 %; pkg/rpc 10 %; the runtime's monitor thread, which blocking calls wake in zino-mem and zino-rtr, 9 %; fdatasync 4 %"},
-	"idle constellation with a chat, after a turn, PSS":           {before: "39.8 MB", why: "two thirds are pages of seven separate binaries, each with its own runtime and codec"},
+	"idle constellation with a chat, after a turn, PSS":           {before: "39.8 MB", why: "until November 2026 a second constellation ran during the measurement and halved the share of file pages; alone, 12 MB are anonymous and 48 MB are pages of seven binaries, in zino-daemon 94 % of text and read-only data"},
 	"idle constellation with a chat, after a turn, anonymous":     {before: "14.7 MB", why: "seven Go runtimes with 1.3 to 3 MB each; zino-daemon has the most, of it 0.3 MB allocated by package initialization (GODEBUG=inittrace=1), 0.1 MB in zino-ctx"},
 	"sh -c true through exc, CPU":                                 {before: "5.1x", why: "the supervisor, a start of zino-exc, takes 1.5 ms of CPU, of which an empty Go program takes 0.5 to 0.6 ms and the initialization of all packages 0.3 ms; the shell itself is one more floor"},
 	"append_history, not synced, CPU of mem":                      {before: "17 us", why: "a ping takes 3.4 us; of the rest the file takes two fifths (flock twice, stat twice, pwrite), the runtime's monitor thread, which these calls wake, more than a quarter, pkg/rpc a fifth, parsing a tenth"},
@@ -43,8 +43,8 @@ var remarks = map[string]remark{
 	"zino, CPU until zino-chat runs":                              {why: startOfZino},
 	"an answer of 3 s, a delta a millisecond, CPU":                {before: "207 ms"},
 	"one service, exec to first pong":                             {why: "zino-exc, the slowest, takes 1.6 ms of CPU for its start alone, twice an empty Go program"},
-	"idle constellation of 7, PSS in all":                         {why: "measured right after the start; some seconds and a turn later it is 38.6 MB, the line after the next"},
-	"the largest service without heavy libraries, PSS":            {why: "measured right after the start; some seconds later zino-daemon has 7.7 MB and the others 4 to 6 MB"},
+	"idle constellation of 7, PSS in all":                         {why: "45 of 55 MB are pages of the binaries (smaps), not the heap, and 3 s later it is the same: no service but zino-daemon has run a garbage collection"},
+	"the largest service without heavy libraries, PSS":            {why: "zino-daemon has 1.8 MB of anonymous memory; the rest are pages of its binary (smaps)"},
 	"2,000 turns, growth of a service":                            {before: "within 1 MB"},
 }
 
