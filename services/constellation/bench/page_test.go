@@ -15,7 +15,7 @@ type remark struct {
 }
 
 // startOfZino is where the time of a start of zino goes: perf and experiments of November 2026.
-const startOfZino = "a Go program that only connects takes 1.5x of C, one that links the packages of zino and only connects 2.4x to 2.5x; the same without auth, doctor and mcp, which link net/http and TLS, takes 0.1 to 0.2 ms less, and zino without them still 3.5x; after that zino itself takes 0.8 ms, on a machine in use: building all commands 0.3, the handlers of os/signal 0.2, the configuration 0.15, the environment of the request 0.1, connection and request the rest; it has 580 page faults, the program that only connects 240"
+const startOfZino = "a Go program that only connects takes 1.5x of C, one that links the packages of zino and only connects 2.4x to 2.5x, on a busy machine up to 3.3x; the same without auth, doctor and mcp, which link net/http and TLS, takes 0.1 to 0.2 ms less, and zino without them still 3.5x; after that zino itself takes 0.8 ms, on a machine in use: building all commands 0.3 (without them the start took 12 to 14 % less), the handlers of os/signal 0.2, the configuration 0.15, the environment of the request 0.1, connection and request the rest; it has 580 page faults, the program that only connects 240"
 
 // remarks by the name of the line.
 var remarks = map[string]remark{
