@@ -82,7 +82,7 @@ func TestPsNone(t *testing.T) {
 	s := newScripted(t, func(c *call) { c.send(turnList()) })
 	expect(t, s.command(t, "ps"), "", 0, "No turns are running.\n", "")
 	expect(t, s.command(t, "ps", "--json"), "", 0, "", "No turns are running.\n")
-	expect(t, newWorld(t).command("ps"), "", 0, "No turns are running.\n", "")
+	expect(t, newWorld(t).command("ps"), "", 0, "No turns are running.\n", "The services are not running, and what they have stored is not listed. To start them:\n  zino up\n")
 	old := newScripted(t, func(c *call) {
 		c.send(`{"type":"error","code":"unknown","message":"Unknown message type: turns"}`)
 	})

@@ -9,7 +9,7 @@ import (
 )
 
 // List prints what get returns: rows as a table, or with --json an object a line, or
-// none. Without running services it prints none, unless spawn starts them for this run.
+// none. Without running services it prints none and a hint, unless spawn starts them for this run.
 func List[T any](ctx context.Context, env *Env, spawn bool, none string, get func(context.Context, *connect.Daemon) ([]T, error), rows func([]T) [][]string) error {
 	return env.Guard(ctx, func(ctx context.Context) error {
 		cfg, err := env.Config()
@@ -29,6 +29,9 @@ func List[T any](ctx context.Context, env *Env, spawn bool, none string, get fun
 			if list, err = get(ctx, d); err != nil {
 				return err
 			}
+		} else {
+			// Turns, jobs and requests outlive the services: an empty list alone would mislead.
+			env.Say("The services are not running, and what they have stored is not listed. To start them:\n  zino up")
 		}
 		switch {
 		case len(list) > 0 && env.JSON():
