@@ -64,6 +64,9 @@ func ReplyType(payload []byte) (typ string, err error) {
 }
 
 func typeIn(value []byte) (typ string, err error) {
+	if typ, ok := unquoted(value); ok {
+		return typ, nil
+	}
 	if err = decodeInto(value, reflect.ValueOf(&typ).Elem(), true); err != nil {
 		return "", fmt.Errorf("field %q: %w", "type", err)
 	}
@@ -148,11 +151,11 @@ func decodeInto(raw []byte, v reflect.Value, strict bool) error {
 func decodeScalar(raw []byte, v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.String:
-		text, ok := Unquote(nil, raw)
+		text, ok := unquoted(raw)
 		if !ok {
 			return wrong("a string", raw)
 		}
-		v.SetString(string(text))
+		v.SetString(text)
 	case reflect.Bool:
 		if s := string(raw); s != "true" && s != "false" {
 			return wrong("true or false", raw)

@@ -412,6 +412,16 @@ func Unquote(b, raw []byte) ([]byte, bool) {
 	return b, true
 }
 
+// unquoted is Unquote for a string of its own, which a text without escapes becomes
+// with a single copy.
+func unquoted(raw []byte) (string, bool) {
+	if n := len(raw) - 1; n > 0 && raw[0] == '"' && raw[n] == '"' && verbatim(raw[1:n]) {
+		return string(raw[1:n]), true
+	}
+	text, ok := Unquote(nil, raw)
+	return string(text), ok
+}
+
 // verbatim reports whether s needs no escape in a JSON string and is valid UTF-8.
 func verbatim(s []byte) bool { return run(s) == len(s) && utf8.Valid(s) }
 
