@@ -3,9 +3,7 @@ package proto
 import (
 	_ "embed"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"sync"
 )
 
 // Schema is schema.json: for every service its methods as it describes them.
@@ -29,30 +27,4 @@ func (d Description) Lists(typ string) bool {
 // TakesMode reports whether turns of a daemon have modes.
 func (d Description) TakesMode() bool {
 	return slices.ContainsFunc(d.Methods, func(m MethodDescription) bool { return m.Type == DaemonTurnStart.Type && m.Takes("mode") })
-}
-
-// descriptions are decoded at the first use.
-var descriptions = sync.OnceValues(func() (map[string]Description, error) {
-	var list []Description
-	if err := json.Unmarshal(Schema, &list); err != nil {
-		return nil, fmt.Errorf("schema.json: %w", err)
-	}
-	byName := map[string]Description{}
-	for _, d := range list {
-		byName[d.Service] = d
-	}
-	return byName, nil
-})
-
-// DescriptionOf returns the answer to describe of the service of that name.
-func DescriptionOf(service string) (Description, error) {
-	byName, err := descriptions()
-	if err != nil {
-		return Description{}, err
-	}
-	d, ok := byName[service]
-	if !ok {
-		return Description{Service: service, Proto: Version, Methods: []MethodDescription{}}, nil
-	}
-	return d, nil
 }

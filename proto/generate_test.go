@@ -103,16 +103,3 @@ func TestMethods(t *testing.T) {
 		seen[[2]string{m.Service, m.Type}] = true
 	}
 }
-
-func TestDescriptionOf(t *testing.T) {
-	for _, service := range services {
-		d, err := proto.DescriptionOf(service)
-		if err != nil || d.Service != service || d.Proto != proto.Version || len(d.Methods) < 3 || d.Methods[0].Type != "ping" {
-			t.Errorf("%s: %+v, %v", service, d, err)
-		}
-	}
-	d, err := proto.DescriptionOf("nope")
-	if err != nil || d.Service != "nope" || d.Methods == nil || len(d.Methods) != 0 {
-		t.Errorf("an unknown service: %+v, %v", d, err)
-	}
-}

@@ -3,12 +3,14 @@ package rpc_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -576,5 +578,21 @@ func TestVersionIsInTheChangelog(t *testing.T) {
 	zinotest.Must(t, err)
 	if heading := "\n## [" + rpc.Version + "]"; !strings.Contains(string(changes), heading) {
 		t.Errorf("CHANGELOG.md has no section %q", heading[1:])
+	}
+}
+
+// TestDescriptionOf compares the descriptions with those of the general codec.
+func TestDescriptionOf(t *testing.T) {
+	var all []proto.Description
+	zinotest.Must(t, json.Unmarshal(proto.Schema, &all))
+	for _, want := range all {
+		got, err := rpc.DescriptionOf(want.Service)
+		if err != nil || !reflect.DeepEqual(got, want) || got.Proto != proto.Version || len(got.Methods) < 3 {
+			t.Errorf("%s: %v, %d methods, want %d", want.Service, err, len(got.Methods), len(want.Methods))
+		}
+	}
+	d, err := rpc.DescriptionOf("nope")
+	if err != nil || d.Service != "nope" || d.Methods == nil || len(d.Methods) != 0 {
+		t.Errorf("an unknown service: %+v, %v", d, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"zino/pkg/config"
+	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/cli/command"
@@ -34,7 +35,7 @@ reply. A running service is asked; else this program's own knowledge is shown.`,
 			if err != nil {
 				return err
 			}
-			description, err := proto.DescriptionOf(service)
+			description, err := rpc.DescriptionOf(service)
 			if env.Socket != "" || env.Running(cfg, true) {
 				d, connectErr := env.Connect(cmd.Context(), cfg, true, connect.StorageOptional)
 				if connectErr != nil {

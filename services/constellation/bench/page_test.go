@@ -43,8 +43,8 @@ var remarks = map[string]remark{
 	"zino, CPU until zino-chat runs":                              {why: startOfZino},
 	"an answer of 3 s, a delta a millisecond, CPU":                {before: "207 ms"},
 	"one service, exec to first pong":                             {why: "zino-exc, the slowest, takes 1.6 ms of CPU for its start alone, twice an empty Go program"},
-	"idle constellation of 7, PSS in all":                         {why: "45 of 55 MB are pages of the binaries (smaps), not the heap, and 3 s later it is the same: no service but zino-daemon has run a garbage collection"},
-	"the largest service without heavy libraries, PSS":            {why: "zino-daemon has 1.8 MB of anonymous memory; the rest are pages of its binary (smaps)"},
+	"idle constellation of 7, PSS in all":                         {why: "45 of 55 MB are pages of the binaries (smaps), not the heap, and 3 s later it is the same: no service has run a garbage collection, which would add memory (GCSys 0.6 MB)"},
+	"the largest service without heavy libraries, PSS":            {why: "zino-daemon has 1.4 MB of anonymous memory; the rest are pages of its binary (smaps)"},
 	"2,000 turns, growth of a service":                            {before: "within 1 MB"},
 }
 

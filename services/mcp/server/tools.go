@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"zino/pkg/rpc"
 	"zino/proto"
 )
 
@@ -101,7 +102,7 @@ func tools() (list []tool, err error) {
 
 // schemaOf returns the schema of a tool's arguments: fields of a method's request.
 func schemaOf(service, method string, arguments, required []string, own map[string]string) (*jsonschema.Schema, error) {
-	description, err := proto.DescriptionOf(service)
+	description, err := rpc.DescriptionOf(service)
 	if err != nil {
 		return nil, err
 	}
