@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -153,21 +154,54 @@ func start(cmd *exec.Cmd, pin bool) error {
 	if !pin {
 		return cmd.Start()
 	}
-	var all, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
+	all, last, err := cores()
+	if err != nil {
 		return err
 	}
+	if err := unix.SchedSetaffinity(0, &last); err != nil {
+		return err
+	}
+	return errors.Join(cmd.Start(), unix.SchedSetaffinity(0, &all))
+}
+
+// cores returns all cores of this process, and the last one, which is that of the pinned
+// processes.
+func cores() (all, last unix.CPUSet, err error) {
+	err = unix.SchedGetaffinity(0, &all)
 	core := 0
 	for i := range 1024 {
 		if all.IsSet(i) {
 			core = i
 		}
 	}
-	one.Set(core)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
+	last.Set(core)
+	return all, last, err
+}
+
+// onLastCore runs f with all threads of this process on the core of the pinned processes.
+func onLastCore(f func() error) error {
+	all, last, err := cores()
+	if err != nil {
 		return err
 	}
-	return errors.Join(cmd.Start(), unix.SchedSetaffinity(0, &all))
+	return errors.Join(moveThreads(&last), f(), moveThreads(&all))
+}
+
+func moveThreads(to *unix.CPUSet) error {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return err
+		}
+		if err := unix.SchedSetaffinity(id, to); err != nil && err != unix.ESRCH { // it has ended
+			return err
+		}
+	}
+	return nil
 }
 
 // ask runs a client of testdata/peer with a task.
