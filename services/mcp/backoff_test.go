@@ -31,6 +31,7 @@ func newOffline(t *testing.T) (*Service, *definition) {
 	zinotest.Must(t, err)
 	s, err := New(cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	zinotest.Must(t, err)
+	s.wg.Wait() // what New started is not of the bubble, whose goroutines s.wg counts next
 	d, err := s.find(scope{}, "test")
 	zinotest.Must(t, err)
 	return s, d
