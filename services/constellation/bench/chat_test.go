@@ -44,9 +44,17 @@ func benchChatStart(b *bench) ([]line, error) {
 	}
 	var floors, frames, ready, alone []float64
 	for range 15 {
-		floor, err := shell.typed(hello+"\n", "one line")
-		if err != nil {
-			return nil, err
+		var lines []float64
+		for range 5 {
+			mark := shell.mark()
+			took, err := shell.typed(hello+"\n", "one line")
+			if err == nil {
+				_, err = shell.until(mark, "$ ")
+			}
+			if err != nil {
+				return nil, err
+			}
+			lines = append(lines, took)
 		}
 		mark := shell.mark()
 		first, err := shell.typed("zino --socket "+c.cfg.Daemon.Socket+"\n", frame)
@@ -72,7 +80,7 @@ func benchChatStart(b *bench) ([]line, error) {
 		if _, err := shell.typed("\x04", "$ "); err != nil {
 			return nil, err
 		}
-		floors, frames, alone = append(floors, floor), append(frames, first), append(alone, private)
+		floors, frames, alone = append(floors, median(lines)), append(frames, first), append(alone, private)
 		ready = append(ready, first+float64(end.Sub(begin)))
 	}
 	return []line{

@@ -262,7 +262,11 @@ func benchAttach(b *bench) ([]line, error) {
 		if packets <= longSession {
 			return nil, fmt.Errorf("%d packets for %d events and live", packets, longSession)
 		}
-		walls, floors = append(walls, live), append(floors, decodeAll(lines))
+		floor, err := decodeAll(lines)
+		if err != nil {
+			return nil, err
+		}
+		walls, floors = append(walls, live), append(floors, floor)
 	}
 	return []line{line{
 		name: "attach to a session of 10,000 events, until live", goals: []goal{atMost(100e6)}, note: "wall time, from the session's start; floor: its lines decoded once",

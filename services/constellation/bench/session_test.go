@@ -184,11 +184,15 @@ func benchResume(b *bench) ([]line, error) {
 		if _, err := llm.Wait(context.Background(), n+1); err != nil {
 			return nil, err
 		}
-		walls = append(walls, float64(time.Since(begin)))
+		wall := float64(time.Since(begin))
 		if err := <-asked; err != nil {
 			return nil, err
 		}
-		floors = append(floors, decodeAll(lines))
+		floor, err := decodeAll(lines)
+		if err != nil {
+			return nil, err
+		}
+		walls, floors = append(walls, wall), append(floors, floor)
 	}
 	return []line{line{
 		name: "a session of 10,000 events resumed, until the provider is asked",
@@ -220,15 +224,17 @@ func fillSession(c *constellation, id string) ([]byte, error) {
 	return all, nil
 }
 
-func decodeAll(lines []byte) float64 {
-	begin := time.Now()
-	for line := range bytes.Lines(lines) {
-		var event map[string]json.RawMessage
-		if err := json.Unmarshal(line, &event); err != nil {
-			panic(err)
+// decodeAll returns the median time of decoding the lines of a session.
+func decodeAll(lines []byte) (float64, error) {
+	return medianTime(5, func(int) error {
+		for line := range bytes.Lines(lines) {
+			var event map[string]json.RawMessage
+			if err := json.Unmarshal(line, &event); err != nil {
+				return err
+			}
 		}
-	}
-	return float64(time.Since(begin))
+		return nil
+	})
 }
 
 // benchFirstToken measures the time from the provider's first token to standard output
