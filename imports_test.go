@@ -222,8 +222,10 @@ func refusedOurs(from, imported string, tests bool) string {
 		return "proto imports no package of ours"
 	case from == "zino/pkg/wire":
 		return "wire imports no package of ours"
-	case from == "zino/pkg/rpc" && imported != "zino/pkg/wire" && imported != "zino/proto":
-		return "rpc imports wire and proto only"
+	case from == "zino/pkg/heap":
+		return "heap imports no package of ours"
+	case from == "zino/pkg/rpc" && imported != "zino/pkg/heap" && imported != "zino/pkg/wire" && imported != "zino/proto":
+		return "rpc imports heap, wire and proto only"
 	case strings.HasPrefix(from, "zino/pkg/") && strings.HasPrefix(imported, "zino/services/"):
 		return "packages below pkg import no service"
 	case strings.HasPrefix(from, "zino/services/constellation"), !strings.HasPrefix(imported, "zino/services/"):
@@ -270,6 +272,8 @@ func TestRefused(t *testing.T) {
 		{"zino/proto", "github.com/google/jsonschema-go/jsonschema", tests, false},
 		{"zino/pkg/wire", "zino/proto", product, true},
 		{"zino/pkg/wire", "zino/pkg/zinotest", tests, false},
+		{"zino/pkg/heap", "zino/pkg/wire", product, true},
+		{"zino/pkg/rpc", "zino/pkg/heap", product, false},
 		{"zino/pkg/rpc", "zino/pkg/config", product, true},
 		{"zino/pkg/rpc", "zino/pkg/config", tests, true},
 		{"zino/pkg/rpc", "zino/proto", product, false},

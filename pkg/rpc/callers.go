@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"zino/pkg/heap"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -198,7 +198,7 @@ func (c *conn) unreserve() {
 			f.mu.Lock()
 			f.freed = 0
 			f.mu.Unlock()
-			debug.FreeOSMemory()
+			heap.Release()
 		})
 	}
 }

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"runtime/debug"
 	"slices"
 	"time"
 
+	"zino/pkg/heap"
 	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/pkg/wire"
@@ -54,7 +54,7 @@ func (s *Service) turns(ctx context.Context, req proto.ListTurns) (proto.TurnLis
 		list = slices.DeleteFunc(list, func(t proto.TurnInfo) bool { return t.Parent != nil })
 	}
 	if len(list) > manyTurns {
-		time.AfterFunc(time.Second, debug.FreeOSMemory)
+		time.AfterFunc(time.Second, heap.Release)
 	}
 	jobs := map[string]int{}
 	if len(list) > 0 {

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"zino/pkg/gate"
+	"zino/pkg/heap"
 	"zino/pkg/message"
 	"zino/pkg/rpc"
 	"zino/pkg/text"
@@ -408,7 +408,7 @@ func (s *Service) resumeAll() {
 	var open proto.OpenTurns
 	defer func() {
 		if len(open.Turns) > 0 {
-			debug.FreeOSMemory() // what was read may be much more than what is kept
+			heap.Release() // what was read may be much more than what is kept
 		}
 	}()
 	for {

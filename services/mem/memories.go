@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
 	"zino/pkg/durable"
+	"zino/pkg/heap"
 	"zino/services/mem/store"
 )
 
@@ -58,7 +58,7 @@ func openMemories(root *os.Root, p *problems, noSync bool) *memories {
 		many := m.catalog.elements >= snapshotLeast
 		m.mu.Unlock()
 		if many {
-			debug.FreeOSMemory() // reading needs more memory than serving
+			heap.Release() // reading needs more memory than serving
 		}
 	})
 	return m
