@@ -287,7 +287,7 @@ func (a *anthropicAnswer) end(x *exchange, err error) error {
 	}
 	var state []byte
 	if content := a.content(); content != nil && x.size+len(content) < MaxAnswer-blockCost {
-		state = newState("anthropic", x.req.Model, content)
+		state = newState("anthropic", x.model, content)
 	}
 	return x.emitEnd(state, stopReason(a.reason))
 }

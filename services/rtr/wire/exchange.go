@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"zino/pkg/rpc"
@@ -208,7 +209,8 @@ type exchange struct {
 	ctx    context.Context // ends with caller's, with a stall, and with the exchange
 	cancel context.CancelCauseFunc
 	detach func() bool // ends the tie to caller
-	req    *Request
+	req    *Request // nil when the answer has begun
+	model  string
 	sink   Sink
 	resp   *http.Response
 	size   int // bytes of the events so far
@@ -247,7 +249,7 @@ func (ep *Endpoint) do(ctx context.Context, req *Request, sink Sink, c call) err
 // begin prepares an exchange. Its context is not derived from the caller's, so
 // that the rest of a complete answer can be read after the caller has it.
 func (ep *Endpoint) begin(caller context.Context, req *Request, sink Sink, c call) *exchange {
-	x := &exchange{Endpoint: ep, call: c, caller: caller, req: req, sink: sink, stall: ep.Stall}
+	x := &exchange{Endpoint: ep, call: c, caller: caller, req: req, model: req.Model, sink: sink, stall: ep.Stall}
 	if !c.stream {
 		x.stall *= wholeFactor
 	}
@@ -264,10 +266,13 @@ func (x *exchange) post() error {
 	if err != nil {
 		return x.unusable("is not a usable base URL")
 	}
-	body := x.body
-	req.ContentLength = int64(len(body))
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	req.Body = io.NopCloser(bytes.NewReader(body))
+	req.ContentLength = int64(len(x.body))
+	req.GetBody = func() (io.ReadCloser, error) {
+		b := new(sentBody)
+		b.r.Reset(x.body)
+		return b, nil
+	}
+	req.Body, _ = req.GetBody()
 	req.Header.Set("Content-Type", "application/json")
 	x.header(req.Header)
 	identify(req)
@@ -280,6 +285,7 @@ func (x *exchange) post() error {
 	x.resp = resp
 	x.body, resp.Request = nil, nil // a long conversation need not stay while the answer comes
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
+		x.req = nil
 		x.observe()
 		return nil
 	}
@@ -304,6 +310,26 @@ func (x *exchange) post() error {
 		x.observe() // a daily quota concerns this model or key, and no waiting helps
 	}
 	return f
+}
+
+// sentBody is the body of a request. Close drops its bytes: the transport keeps the
+// request until the answer has ended, but closes the body when it is sent.
+type sentBody struct {
+	mu sync.Mutex // the transport may close a body that another goroutine reads
+	r  bytes.Reader
+}
+
+func (b *sentBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.r.Read(p)
+}
+
+func (b *sentBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.r.Reset(nil)
+	return nil
 }
 
 func (x *exchange) observe() {

@@ -10,12 +10,14 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"zino/pkg/fakellm"
 	"zino/pkg/wire"
@@ -58,7 +60,7 @@ func TestAnthropicLong(t *testing.T) {
 	for room, want := range map[int]int{4 << 10: 1, 1 << 10: 0} {
 		var g gathered
 		var a anthropicAnswer
-		x := &exchange{Endpoint: ep, sink: &g, req: ask(t, nil)}
+		x := &exchange{Endpoint: ep, sink: &g}
 		for _, data := range []string{
 			`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"hm","signature":"s"}}`,
 			`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t1","name":"f","input":{}}}`,
@@ -69,6 +71,42 @@ func TestAnthropicLong(t *testing.T) {
 		if err := a.end(x, nil); err != nil || strings.Count(strings.Join(g.words, "\n"), "state ") != want {
 			t.Errorf("with %d bytes left: got %q, %v", room, g.words, err)
 		}
+	}
+}
+
+// TestConversationIsFreeDuringAnswer: 200 open streams need not hold their prompts. The
+// transport keeps its request until an answer has ended.
+func TestConversationIsFreeDuringAnswer(t *testing.T) {
+	begun, more := make(chan bool), make(chan bool)
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		io.WriteString(w, ": begun\n\n")
+		w.(http.Flusher).Flush()
+		close(begun)
+		<-more
+		io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"yes\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	}))
+	defer provider.Close()
+	ep, _ := endpointFor(t)
+	ep.Base, ep.Client = provider.URL, NewClient()
+	defer ep.Client.CloseIdleConnections()
+	var body, messages weak.Pointer[byte]
+	var g gathered
+	ended := make(chan error, 1)
+	go func() {
+		req := &Request{Model: "m", Stream: true, Messages: []Message{{Role: "user", Raw: make([]byte, 1<<20)}}}
+		c := call{path: "/chat/completions", body: make([]byte, 1<<20), stream: true, answer: &completion{name: "openai"}, header: func(http.Header) {}}
+		body, messages = weak.Make(&c.body[0]), weak.Make(&req.Messages[0].Raw[0])
+		ended <- ep.do(context.Background(), req, &g, c)
+	}()
+	<-begun
+	zinotest.Eventually(t, "the memory of the conversation is free", func() bool {
+		runtime.GC()
+		return body.Value() == nil && messages.Value() == nil
+	})
+	close(more)
+	if err := <-ended; err != nil || g.Text() != "yes" {
+		t.Errorf("got %q, %v", g.Text(), err)
 	}
 }
 

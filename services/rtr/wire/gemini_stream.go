@@ -184,7 +184,7 @@ func (a *geminiAnswer) end(x *exchange, err error) error {
 	}
 	var state []byte
 	if a.calls > 0 && a.parts.signed {
-		state = newState("gemini", x.req.Model, a.parts.list())
+		state = newState("gemini", x.model, a.parts.list())
 	}
 	if a.calls > 0 && a.reason == "stop" {
 		a.reason = "tool_calls" // Gemini's STOP covers both

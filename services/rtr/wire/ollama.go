@@ -302,7 +302,7 @@ func (a *ollamaAnswer) end(x *exchange, err error) error {
 	}
 	var state []byte
 	if a.calls > 0 && len(a.thinking) > 0 {
-		state = newState("ollama", x.req.Model, append(wire.AppendString([]byte(`{"thinking":`), a.thinking), '}'))
+		state = newState("ollama", x.model, append(wire.AppendString([]byte(`{"thinking":`), a.thinking), '}'))
 	}
 	if a.reason = stopReason(a.reason); a.calls > 0 && a.reason == "stop" {
 		a.reason = "tool_calls" // Ollama has no word for it

@@ -521,7 +521,7 @@ func (c *completion) end(x *exchange, err error) error {
 	if len(c.calls) == 0 || content == nil {
 		return x.emitEnd(nil, c.reason)
 	}
-	return x.emitEnd(newState(c.name, x.req.Model, append(content, '}')), c.reason)
+	return x.emitEnd(newState(c.name, x.model, append(content, '}')), c.reason)
 }
 
 // completionUsage parses OpenAI's usage, and returns nil for null and other forms.

@@ -242,7 +242,7 @@ func (a *responsesAnswer) end(x *exchange, err error) error {
 		}
 		b = append(b, item.raw...)
 	}
-	return x.emitEnd(newState("responses", x.req.Model, append(b, ']')), stopReason(a.reason))
+	return x.emitEnd(newState("responses", x.model, append(b, ']')), stopReason(a.reason))
 }
 
 // responsesEvent holds the members of an event that are used, as raw JSON.
