@@ -209,7 +209,7 @@ type exchange struct {
 	ctx    context.Context // ends with caller's, with a stall, and with the exchange
 	cancel context.CancelCauseFunc
 	detach func() bool // ends the tie to caller
-	req    *Request // nil when the answer has begun
+	req    *Request    // nil when the answer has begun
 	model  string
 	sink   Sink
 	resp   *http.Response
