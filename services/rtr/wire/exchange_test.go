@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -87,6 +88,8 @@ func TestConversationIsFreeDuringAnswer(t *testing.T) {
 		io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"yes\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	}))
 	defer provider.Close()
+	finish := sync.OnceFunc(func() { close(more) })
+	defer finish() // Close waits for the answer
 	ep, _ := endpointFor(t)
 	ep.Base, ep.Client = provider.URL, NewClient()
 	defer ep.Client.CloseIdleConnections()
@@ -104,7 +107,7 @@ func TestConversationIsFreeDuringAnswer(t *testing.T) {
 		runtime.GC()
 		return body.Value() == nil && messages.Value() == nil
 	})
-	close(more)
+	finish()
 	if err := <-ended; err != nil || g.Text() != "yes" {
 		t.Errorf("got %q, %v", g.Text(), err)
 	}
