@@ -88,6 +88,7 @@ func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
 	notify(log, daemon.SdNotifyReady)
 	dog := newWatchdog(name, listeners[0].Addr().String(), log)
 	go dog.watch(signals)
+	time.AfterFunc(startTime, func() { unmapStartPages(log) })
 	if limit := flags.idleExit; limit > 0 && !handed { // no other process would accept the next connection
 		log.Info("--idle-exit has no effect: the socket was not handed over")
 	} else if limit > 0 {

@@ -30,7 +30,7 @@ var remarks = map[string]remark{
 	"zino exec, first token from provider to stdout, added, cold": {before: "1.5 ms"},
 	"zino MESSAGE, start to first byte on the socket":             {before: "2.7 ms, 3.0x", why: startOfZino},
 	"a whole turn, 100 KB history, CPU of all services":           {before: "3.5 ms", why: "no part of the profile is as large as the difference: JSON 21 %, two fifths of it in zino-rtr, which validates the messages; Go's scheduler and epoll 19 %, a dozen of 55 waits only because the kernel wakes the sender of each message when it is read; sockets 12 %; pkg/rpc 10 %; the runtime's monitor thread, which calls of files and TCP wake in zino-mem and zino-rtr, 10 %; allocation and garbage collection 9 %; fdatasync 4 %"},
-	"idle constellation with a chat, after a turn, PSS":           {before: "39.8 MB", why: "until November 2026 a second constellation ran during the measurement and halved the share of file pages; alone, 12 MB are anonymous and 48 MB are pages of seven binaries, in zino-daemon 94 % of text and read-only data"},
+	"idle constellation with a chat, after a turn, PSS":           {before: "39.8 MB", why: "11 MB are anonymous, the rest pages of seven binaries that a turn has mapped again, 64 KiB at each of about 280 page faults (smaps_rollup); a service unmaps them once, after its start, not after each turn, because the next turn would pay for it; the figure of before was halved by a second constellation that ran during the measurement"},
 	"idle constellation with a chat, after a turn, anonymous":     {before: "14.7 MB", why: "seven Go runtimes with 1.3 to 3 MB each; zino-daemon has the most, of it 0.3 MB allocated by package initialization (GODEBUG=inittrace=1), 0.1 MB in zino-ctx"},
 	"sh -c true through exc, CPU":                                 {before: "5.1x", why: "of 2.9 ms the shell takes 0.6, the supervisor 1.3 (an empty Go program 0.5, the initialization of packages 0.3, fork, wait and threads 0.3) and zino-exc 0.7 to 1 (its 0.1 to 0.3 for a search of ext4 among inodes removed just before); a supervisor in a small Go program of its own would save 0.5 and still need 3.6 floors"},
 	"append_history, not synced, CPU of mem":                      {before: "17 us", why: "a ping takes 3.4 us; of the rest the file takes two fifths (flock twice, stat twice, pwrite), the runtime's monitor thread, which these calls wake, more than a quarter, pkg/rpc a fifth, parsing a tenth"},
@@ -43,8 +43,7 @@ var remarks = map[string]remark{
 	"zino, CPU until zino-chat runs":                              {why: startOfZino},
 	"an answer of 3 s, a delta a millisecond, CPU":                {before: "207 ms"},
 	"one service, exec to first pong":                             {why: "zino-exc, the slowest, takes 1.6 ms of CPU for its start alone, twice an empty Go program"},
-	"idle constellation of 7, PSS in all":                         {why: "45 of 55 MB are pages of the binaries (smaps), not the heap, and 3 s later it is the same: no service has run a garbage collection, which would add memory (GCSys 0.6 MB)"},
-	"the largest service without heavy libraries, PSS":            {why: "zino-daemon has 1.4 MB of anonymous memory; the rest are pages of its binary (smaps)"},
+	"the largest service without heavy libraries, PSS":            {why: "1.6 MB of zino-exc are anonymous, 0.3 its modified data, 3 pages of its binary: of Go's scheduler, and of the check for new directories of tools and skills every 1.5 s, which maps 64 KiB for each page; zino-daemon, zino-mem and zino-rtr, which have no such check, take 3.2 MB or less (smaps)"},
 	"2,000 turns, growth of a service":                            {before: "within 1 MB"},
 }
 

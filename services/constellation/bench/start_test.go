@@ -192,6 +192,9 @@ func (b *bench) allUntilPong(c *constellation) (float64, error) {
 	return float64(time.Since(began)), nil
 }
 
+// startEnds is when all that the start of a constellation has begun has ended.
+const startEnds = 3 * time.Second
+
 // benchIdleMemory measures the memory (PSS: shared pages count in proportion) of a
 // constellation that has only answered pings.
 func benchIdleMemory(b *bench) ([]line, error) {
@@ -220,6 +223,7 @@ func benchIdleMemory(b *bench) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
+	time.Sleep(startEnds)
 	sum, parts := 0.0, []string{}
 	largest := 0.0
 	for _, name := range config.Services {
@@ -257,6 +261,7 @@ func (b *bench) afterTurn() ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
+	time.Sleep(startEnds)
 	mark := x.mark()
 	if _, err := x.typed("Where is the bread?\r", "in the oven."); err != nil {
 		return nil, err
