@@ -450,6 +450,9 @@ func (r *request) warn(key warning, text string) {
 // warnOfSampling warns that a sampling parameter of the request is not sent, as the
 // model refuses it. Defaults are dropped silently.
 func (r *request) warnOfSampling(t *target) {
+	if !t.traits.NoTemperature && !t.traits.NoTopP {
+		return
+	}
 	usual := config.Default().Agent
 	for _, p := range []struct {
 		name         string

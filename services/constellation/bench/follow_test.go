@@ -20,6 +20,7 @@ import (
 	"zino/pkg/wire"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
+	"zino/services/constellation/measure"
 )
 
 // benchDetach measures zino exec --detach until it has ended: the turn is then stored
@@ -288,7 +289,7 @@ func benchParked(b *bench) ([]line, error) {
 	}
 	return []line{{
 		name: "memory of 10,000 parked turns", unit: megabytes, measured: full - empty, goals: []goal{atMost(8 << 20)},
-		note: fmt.Sprintf("PSS of zino-daemon over one without turns; all known %s after its start", nanoseconds.text(wall)),
+		note: fmt.Sprintf("anonymous memory of zino-daemon over one without turns; all known %s after its start", nanoseconds.text(wall)),
 	}}, nil
 }
 
@@ -328,8 +329,8 @@ func (b *bench) parked(n int) (memory, wall float64, err error) {
 	}
 	wall = float64(time.Since(begin))
 	time.Sleep(3 * time.Second) // the list of all turns is not kept
-	memory, err = pss(p.pid())
-	return memory, wall, err
+	memory, err = measure.Anonymous(p.pid())
+	return memory * 1e6, wall, err
 }
 
 // writeParked writes n sessions, each with a parked turn.

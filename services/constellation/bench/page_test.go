@@ -37,7 +37,7 @@ var remarks = map[string]remark{
 	"append_history, synced":                                      {before: "1.7x", why: "write and fdatasync in a Go program alone on one core take 1.2 floors, because the monitor thread hands the only processor on while fdatasync waits; the rest is a ping and the append itself, with cold caches"},
 	"append_history, synced, 64 writers at a time":                {before: "7.5x"},
 	"search_hard, 5 words, among 100k":                            {before: "0.75 ms"},
-	"memory of an open stream, 200 in one rtr":                    {why: "between 63 and 72 KB, depending on when the collector runs last (profile of the heap, runtime.MemStats): 30 KB are the stacks of four goroutines, two of them of net/http, 10 live data (3 the buffer of the connection, 3 net/http), the rest garbage until the next collection and the runtime's own structures"},
+	"memory of an open stream, 200 in one rtr":                    {why: "between 62 and 66 KB, depending on when the collector runs last (profile of the heap, runtime.MemStats): 30 KB are the stacks of four goroutines, two of them of net/http, 10 live data (3 the buffer of the connection, 3 net/http), the rest garbage until the next collection and the runtime's own structures"},
 	"repl, save to reply":                                         {before: "154 ms"},
 	"ping, new connection, rpc.Call over a warm one":              {why: "as the line above, and a client with its buffers for each call"},
 	"zino, CPU until zino-chat runs":                              {why: startOfZino},

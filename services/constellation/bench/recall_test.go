@@ -80,6 +80,7 @@ func benchRecall(b *bench) ([]line, error) {
 		}
 	}
 	built := float64(time.Since(began))
+	time.Sleep(startEnds) // mem unmaps pages of its binary
 	before, err := rss(c.pids("mem")[0])
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"zino/pkg/fakellm"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/constellation/measure"
 )
 
 // streamsAtOnce is the number of open streams in one router.
@@ -36,7 +37,7 @@ func benchStreams(b *bench) ([]line, error) {
 	if _, err := rpc.CallText(context.Background(), s.client, proto.RtrInfer, question("Are you warm?"), sinkFunc(func([]byte) {})); err != nil {
 		return nil, err
 	}
-	before, err := pss(c.processes["rtr"].pid())
+	before, err := measure.Anonymous(c.processes["rtr"].pid())
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func benchStreams(b *bench) ([]line, error) {
 	if err := s.awaitOpen(); err != nil {
 		return nil, err
 	}
-	after, err := pss(c.processes["rtr"].pid())
+	after, err := measure.Anonymous(c.processes["rtr"].pid())
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +54,8 @@ func benchStreams(b *bench) ([]line, error) {
 		return nil, err
 	}
 	return []line{{
-		name: fmt.Sprintf("memory of an open stream, %d in one rtr", n), unit: megabytes, measured: (after - before) / float64(n),
-		goals: []goal{atMost(64 << 10)}, note: fmt.Sprintf("rtr at rest %.1f MB, with all %.1f MB", before/1e6, after/1e6),
+		name: fmt.Sprintf("memory of an open stream, %d in one rtr", n), unit: megabytes, measured: (after - before) * 1e6 / float64(n),
+		goals: []goal{atMost(64 << 10)}, note: fmt.Sprintf("anonymous; rtr at rest %.1f MB, with all %.1f MB", before, after),
 	}}, nil
 }
 
