@@ -51,10 +51,12 @@ func VisibleJSON(s string) string {
 	return b.String()
 }
 
+var lineControls = strings.NewReplacer("\n", "^J", "\t", "^I")
+
 // VisibleLine is Visible for one line: newline and tab are escaped too, as ^J and
 // ^I, and invalid UTF-8 becomes U+FFFD.
 func VisibleLine(s string) string {
-	return strings.NewReplacer("\n", "^J", "\t", "^I").Replace(Visible(strings.ToValidUTF8(s, "\ufffd")))
+	return lineControls.Replace(Visible(strings.ToValidUTF8(s, "\ufffd")))
 }
 
 // Hidden reports whether Visible escapes r.
