@@ -124,7 +124,7 @@ func runLine(t *testing.T, s *zinotest.Screen, line string) {
 			t.Logf("after %s:\n%s", line, text)
 		}
 	})
-	zinotest.EventuallyIn(t, 5*time.Minute, "the end of "+line, func() bool {
+	zinotest.EventuallyIn(t, 20*time.Minute, "the end of "+line, func() bool {
 		text = s.History()
 		end := text[strings.LastIndexByte(text, '\n')+1:]
 		if m := last.FindStringSubmatch(end); m != nil && prompts(text) > before {
