@@ -16,7 +16,7 @@ const startTime = time.Second
 
 // unmapStartPages unmaps the program's code and constants. Starting maps nearly all of
 // them, since the kernel maps 64 KiB at each page fault; a service at rest needs a fifth.
-// What is needed again is mapped again from the page cache, at 1 to 2 us for 64 KiB.
+// What is needed again is mapped again from the page cache.
 func unmapStartPages(log *slog.Logger) {
 	smaps, err := os.Open("/proc/self/smaps")
 	if err != nil {
