@@ -58,6 +58,20 @@ func TestSecondSignalCancelsRequests(t *testing.T) {
 	}
 }
 
+// TestSecondSignalAtOnce checks that a second signal counts while the first one is being
+// handled. They differ, because the kernel merges pending signals that are equal.
+func TestSecondSignalAtOnce(t *testing.T) {
+	c := serve(t)
+	h := holdOne(t, c.socket)
+	c.Signal(syscall.SIGTERM)
+	c.Signal(syscall.SIGINT)
+	c.WaitFor("stopping now")
+	if err := <-h.answer; !errors.Is(err, proto.ErrCanceled) {
+		t.Errorf("the request in flight: %v, want a cancelled one", err)
+	}
+	c.exits(0)
+}
+
 func TestThirdSignalKills(t *testing.T) {
 	c := serve(t)
 	h := holdWith(t, c.socket, holdRequest{Deaf: true})

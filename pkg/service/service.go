@@ -69,7 +69,10 @@ func Fail(name string, err error) {
 // it was idle for --idle-exit, then drains. It listens on the inherited sockets, or
 // opens one at path.
 func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
-	signals, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	signals := make(chan os.Signal, 2) // the second one counts while the first is handled
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+	running, stop := context.WithCancel(context.Background())
 	defer stop()
 	listeners, handed, err := listen(name, path)
 	if err != nil {
@@ -87,12 +90,12 @@ func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
 	ready.Store(true)
 	notify(log, daemon.SdNotifyReady)
 	dog := newWatchdog(name, listeners[0].Addr().String(), log)
-	go dog.watch(signals)
+	go dog.watch(running)
 	time.AfterFunc(startTime, func() { unmapStartPages(log) })
 	if limit := flags.idleExit; limit > 0 && !handed { // no other process would accept the next connection
 		log.Info("--idle-exit has no effect: the socket was not handed over")
 	} else if limit > 0 {
-		go retireWhenIdle(signals, s, limit)
+		go retireWhenIdle(running, s, limit)
 	}
 	select {
 	case err := <-served:
@@ -100,9 +103,10 @@ func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
 			return err
 		}
 		log.Info("idle: exiting, the next connection starts the service again", "idle_exit", flags.idleExit.String())
-	case <-signals.Done():
+	case <-signals:
 	}
-	return drain(s, dog, stop, log)
+	stop()
+	return drain(s, dog, signals, log)
 }
 
 // ListenAndServe starts serving without signals, watchdog and drain, for tests and
@@ -123,44 +127,29 @@ func ListenAndServe(s *rpc.Server, name, path string) (net.Listener, error) {
 // drainLimit is the time that requests in flight get after SIGTERM.
 const drainLimit = 20 * time.Second
 
-// drain waits for requests in flight until drainLimit or a second signal, then
-// cancels them. stopFirst stops waiting for the first signal.
-func drain(s *rpc.Server, dog watchdog, stopFirst func(), log *slog.Logger) error {
+// drain waits for requests in flight until drainLimit or the next signal, then cancels
+// them. A further signal kills the process.
+func drain(s *rpc.Server, dog watchdog, signals chan os.Signal, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
-	defer onSignal(func() {
-		log.Warn("stopping now: cancelled the requests in flight, another signal kills")
-		cancel()
-	})()
-	stopFirst() // after onSignal: a signal between the two would kill the process
-	notify(log, daemon.SdNotifyStopping)
 	draining, drained := context.WithCancel(context.Background())
 	defer drained()
+	go func() {
+		select {
+		case <-signals:
+			signal.Stop(signals) // the next one has its default effect
+			log.Warn("stopping now: cancelled the requests in flight, another signal kills")
+			cancel()
+		case <-draining.Done():
+		}
+	}()
+	notify(log, daemon.SdNotifyStopping)
 	go dog.repeat(draining, func() { notify(log, daemon.SdNotifyWatchdog) }) // the drain ends by itself
 	if err := s.Shutdown(ctx); err != nil && ctx.Err() == context.DeadlineExceeded {
 		log.Warn("cancelled requests at the end of the drain", "limit", drainLimit.String())
 	}
 	log.Info("stopped")
 	return nil
-}
-
-// onSignal calls fn on the next SIGTERM or SIGINT, unless stop is called before. Further
-// signals have their default effect.
-func onSignal(fn func()) (stop func()) {
-	signals, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		select {
-		case <-signals:
-			signal.Stop(signals)
-			fn()
-		case <-done:
-		}
-	}()
-	return func() {
-		signal.Stop(signals)
-		close(done)
-	}
 }
 
 // retireWhenIdle makes s stop accepting, so that its Serve returns nil, once s was unused

@@ -245,7 +245,7 @@ func (t *Target) stopRepl(signals <-chan os.Signal, ended <-chan error, service 
 	if wait(runsLimit) {
 		return true, nil
 	}
-	_ = service.Signal(syscall.SIGTERM)
+	_ = service.Signal(syscall.SIGINT) // the kernel merges a pending SIGTERM with another one
 	if wait(markLimit) {
 		return true, nil
 	}
