@@ -1,9 +1,7 @@
 package service
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -18,13 +16,17 @@ const startTime = time.Second
 // them, since the kernel maps 64 KiB at each page fault; a service at rest needs a fifth.
 // What is needed again is mapped again from the page cache.
 func unmapStartPages(log *slog.Logger) {
-	smaps, err := os.Open("/proc/self/smaps")
+	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		log.Debug("cannot unmap the pages of the start", "error", err)
 		return
 	}
-	defer smaps.Close()
-	for _, m := range unmodified(smaps) {
+	smaps, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		log.Debug("cannot unmap the pages of the start", "error", err)
+		return
+	}
+	for _, m := range unmodified(string(smaps), program) {
 		if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED); errno != 0 {
 			log.Debug("cannot unmap the pages of the start", "error", errno)
 		}
@@ -34,26 +36,28 @@ func unmapStartPages(log *slog.Logger) {
 // mapping is a range of addresses.
 type mapping struct{ start, end uintptr }
 
-// unmodified returns the mappings of files that can be dropped without loss: private,
-// not writable, and without a page that differs from the file. The relocated constants
-// of a position-independent program are such pages. The format of smaps is that of
-// proc_pid_smaps(5).
-func unmodified(smaps io.Reader) []mapping {
+// unmodified returns the mappings of the program that can be dropped without loss:
+// private, not writable, and without a page that differs from the file. The relocated
+// constants of a position-independent program are such pages. Mappings of other files may
+// be replaced at any moment. The format of smaps is that of proc_pid_smaps(5).
+func unmodified(smaps, program string) []mapping {
 	var list []mapping
-	var m mapping
-	file := false
-	for s := bufio.NewScanner(smaps); s.Scan(); {
-		name, value, _ := strings.Cut(s.Text(), ":")
-		if !strings.Contains(name, " ") { // a figure of the mapping above
-			if file && name == "Anonymous" && strings.HasSuffix(value, " 0 kB") {
+	candidate := false // the last of list
+	for line := range strings.Lines(smaps) {
+		line = strings.TrimSuffix(line, "\n")
+		name, value, _ := strings.Cut(line, ":")
+		if strings.Contains(name, " ") { // the first line of a mapping
+			var m mapping
+			var permissions string
+			_, err := fmt.Sscanf(line, "%x-%x %s", &m.start, &m.end, &permissions)
+			candidate = err == nil && (permissions == "r-xp" || permissions == "r--p") && strings.HasSuffix(line, " "+program)
+			if candidate {
 				list = append(list, m)
 			}
-			continue
+		} else if candidate && (name == "Anonymous" || name == "Swap") && !strings.HasSuffix(value, " 0 kB") {
+			list = list[:len(list)-1]
+			candidate = false
 		}
-		var permissions, device string
-		var offset, inode uint64
-		_, err := fmt.Sscanf(s.Text(), "%x-%x %s %x %s %d", &m.start, &m.end, &permissions, &offset, &device, &inode)
-		file = err == nil && inode != 0 && (permissions == "r-xp" || permissions == "r--p")
 	}
 	return list
 }

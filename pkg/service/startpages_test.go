@@ -12,27 +12,41 @@ import (
 )
 
 func TestUnmodified(t *testing.T) {
-	const smaps = `00400000-00a0c000 r-xp 00000000 fe:00 2101 /usr/bin/zino-sys
+	const smaps = `00400000-00a0c000 r-xp 00000000 fe:00 2101                              /usr/bin/zino sys
 Size:               6192 kB
 Rss:                5000 kB
 Anonymous:             0 kB
+Swap:                  0 kB
+SwapPss:               0 kB
 VmFlags: rd ex mr mw me
-00a0c000-00a10000 r--p 0060c000 fe:00 2101 /usr/bin/zino-sys with spaces
+00a0c000-00a10000 r--p 0060c000 fe:00 2101                              /usr/bin/zino sys
 Rss:                  16 kB
 Anonymous:            12 kB
-00a10000-00a20000 r--p 00610000 fe:00 2101 /usr/bin/zino-sys
+Swap:                  0 kB
+00a10000-00a18000 r--p 00610000 fe:00 2101                              /usr/bin/zino sys
 Anonymous:             0 kB
-00a20000-00a30000 rw-p 00620000 fe:00 2101 /usr/bin/zino-sys
+Swap:                  8 kB
+00a18000-00a20000 r--p 00618000 fe:00 2101                              /usr/bin/zino sys
 Anonymous:             0 kB
-00a30000-00a40000 r--s 00000000 fe:00 2102 /var/lib/zino/index
+Swap:                  0 kB
+00a20000-00a30000 rw-p 00620000 fe:00 2101                              /usr/bin/zino sys
 Anonymous:             0 kB
+Swap:                  0 kB
+00a30000-00a40000 r--s 00000000 fe:00 2101                              /usr/bin/zino sys
+Anonymous:             0 kB
+Swap:                  0 kB
+00a40000-00a50000 r--p 00000000 fe:00 2102                              /var/lib/zino/index
+Anonymous:             0 kB
+Swap:                  0 kB
 c000000000-c000400000 r--p 00000000 00:00 0
 Anonymous:             0 kB
-7fff0000-7fff2000 r-xp 00000000 00:00 0 [vdso]
+Swap:                  0 kB
+7fff0000-7fff2000 r-xp 00000000 00:00 0                                 [vdso]
 Anonymous:             0 kB
+Swap:                  0 kB
 `
-	want := []mapping{{0x400000, 0xa0c000}, {0xa10000, 0xa20000}}
-	if got := unmodified(strings.NewReader(smaps)); !slices.Equal(got, want) {
+	want := []mapping{{0x400000, 0xa0c000}, {0xa18000, 0xa20000}}
+	if got := unmodified(smaps, "/usr/bin/zino sys"); !slices.Equal(got, want) {
 		t.Errorf("got %x, want %x", got, want)
 	}
 }
