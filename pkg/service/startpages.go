@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,25 +17,38 @@ const startTime = time.Second
 // them, since the kernel maps 64 KiB at each page fault; a service at rest needs a fifth.
 // What is needed again is mapped again from the page cache.
 func unmapStartPages(log *slog.Logger) {
-	program, err := os.Readlink("/proc/self/exe")
+	list, err := startPages()
+	for _, m := range list {
+		err = cmp.Or(err, m.advise(syscall.MADV_DONTNEED))
+	}
 	if err != nil {
 		log.Debug("cannot unmap the pages of the start", "error", err)
-		return
-	}
-	smaps, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		log.Debug("cannot unmap the pages of the start", "error", err)
-		return
-	}
-	for _, m := range unmodified(string(smaps), program) {
-		if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED); errno != 0 {
-			log.Debug("cannot unmap the pages of the start", "error", errno)
-		}
 	}
 }
 
 // mapping is a range of addresses.
 type mapping struct{ start, end uintptr }
+
+// advise calls madvise(2) for all pages of m.
+func (m mapping) advise(advice uintptr) error {
+	if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, advice); errno != 0 {
+		return os.NewSyscallError("madvise", errno)
+	}
+	return nil
+}
+
+// startPages returns the mappings of this process that can be dropped without loss.
+func startPages() ([]mapping, error) {
+	program, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return nil, err
+	}
+	smaps, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		return nil, err
+	}
+	return unmodified(string(smaps), program), nil
+}
 
 // unmodified returns the mappings of the program that can be dropped without loss:
 // private, not writable, and without a page that differs from the file. The relocated

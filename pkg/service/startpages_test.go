@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"zino/pkg/zinotest"
 )
 
@@ -51,7 +53,7 @@ Swap:                  0 kB
 	}
 }
 
-// TestUnmapStartPages unmaps the pages of the test's own program.
+// TestUnmapStartPages maps and unmaps the pages of the test's own program.
 func TestUnmapStartPages(t *testing.T) {
 	mapped := func() int {
 		status, err := os.ReadFile("/proc/self/status")
@@ -60,6 +62,11 @@ func TestUnmapStartPages(t *testing.T) {
 		kb, err := strconv.Atoi(strings.Fields(rest)[0])
 		zinotest.Must(t, err)
 		return kb
+	}
+	list, err := startPages()
+	zinotest.Must(t, err)
+	for _, m := range list {
+		zinotest.Must(t, m.advise(unix.MADV_POPULATE_READ))
 	}
 	before := mapped()
 	unmapStartPages(slog.New(slog.DiscardHandler))
