@@ -1,8 +1,10 @@
 package service
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -43,28 +45,29 @@ func startPages() ([]mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	smaps, err := os.ReadFile("/proc/self/smaps")
+	smaps, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return nil, err
 	}
-	return unmodified(string(smaps), program), nil
+	defer smaps.Close()
+	return unmodified(smaps, program)
 }
 
 // unmodified returns the mappings of the program that can be dropped without loss:
 // private, not writable, and without a page that differs from the file. The relocated
 // constants of a position-independent program are such pages. Mappings of other files may
 // be replaced at any moment. The format of smaps is that of proc_pid_smaps(5).
-func unmodified(smaps, program string) []mapping {
+func unmodified(smaps io.Reader, program string) ([]mapping, error) {
 	var list []mapping
 	candidate := false // the last of list
-	for line := range strings.Lines(smaps) {
-		line = strings.TrimSuffix(line, "\n")
-		name, value, _ := strings.Cut(line, ":")
+	s := bufio.NewScanner(smaps)
+	for s.Scan() {
+		name, value, _ := strings.Cut(s.Text(), ":")
 		if strings.Contains(name, " ") { // the first line of a mapping
 			var m mapping
 			var permissions string
-			_, err := fmt.Sscanf(line, "%x-%x %s", &m.start, &m.end, &permissions)
-			candidate = err == nil && (permissions == "r-xp" || permissions == "r--p") && strings.HasSuffix(line, " "+program)
+			_, err := fmt.Sscanf(name, "%x-%x %s", &m.start, &m.end, &permissions)
+			candidate = err == nil && (permissions == "r-xp" || permissions == "r--p") && strings.HasSuffix(value, " "+program)
 			if candidate {
 				list = append(list, m)
 			}
@@ -73,5 +76,8 @@ func unmodified(smaps, program string) []mapping {
 			candidate = false
 		}
 	}
-	return list
+	if err := s.Err(); err != nil { // the last of list may be modified
+		return nil, err
+	}
+	return list, nil
 }

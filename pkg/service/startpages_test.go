@@ -1,12 +1,15 @@
 package service
 
 import (
+	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"golang.org/x/sys/unix"
 
@@ -48,8 +51,14 @@ Anonymous:             0 kB
 Swap:                  0 kB
 `
 	want := []mapping{{0x400000, 0xa0c000}, {0xa18000, 0xa20000}}
-	if got := unmodified(smaps, "/usr/bin/zino sys"); !slices.Equal(got, want) {
-		t.Errorf("got %x, want %x", got, want)
+	got, err := unmodified(strings.NewReader(smaps), "/usr/bin/zino sys")
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %x, %v, want %x", got, err, want)
+	}
+	head, _, _ := strings.Cut(smaps, "Anonymous:")
+	torn := io.MultiReader(strings.NewReader(head), iotest.ErrReader(io.ErrUnexpectedEOF))
+	if got, err := unmodified(torn, "/usr/bin/zino sys"); len(got) > 0 || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("torn: got %x, %v", got, err)
 	}
 }
 

@@ -114,7 +114,11 @@ func TestBenchTable(t *testing.T) {
 		}
 	}
 	if measured == 0 {
-		t.Fatalf("no row of the table has %q in its name", *benchOnly)
+		names := make([]string, len(table))
+		for i, r := range table {
+			names[i] = r.name
+		}
+		t.Fatalf("no row of the table has %q in its name; the rows are: %s", *benchOnly, strings.Join(names, "; "))
 	}
 	sum := fmt.Sprintf("%d of %d goals met, %d lines disturbed", met, all, disturbed)
 	b.printf("%s\n", sum)
